@@ -1,0 +1,463 @@
+"""What the host needs from others, as contracts: agents, a store, a transport.
+
+Backends report through `TurnSink`, never in actions, so a wrong sequence cannot be written (design: "Backends report
+through a typed sink"). Data classes here, plain JSON on the wire. `jupyter_ahp.agents.base` re-exports the part that
+an agent's author needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+
+# ── Who is asking ────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a connection belongs to. Only the handshake says it, never a frame.
+
+    `id` is `user:<username>` for a signed-in person, `root:<host>` for the server's own token (T3).
+    """
+
+    id: str
+    name: str
+
+
+# ── Agents ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Facts that the host reads; it never asks for a provider's name."""
+
+    several_chats: bool = True
+    """More than one chat in a session."""
+    fork: bool = False
+    steering: bool = False
+    withdraw_steering: bool = False
+    rewind: bool = False
+    delete: bool = False
+    images: bool = False
+    several_directories: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    id: str
+    name: str
+    context_window: int | None = None
+    """In tokens."""
+    vision: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Whether an agent can be used here and now, and if not, why and what to do about it (both for people)."""
+
+    ready: bool
+    models: Sequence[Model] = ()
+    reason: str = ""
+    fix: str = ""
+    note: str = ""
+    """Something to know though it is ready, such as "a tiny model, often wrong"."""
+
+
+# What a message's attachment became for the model: decided once for every backend (A1).
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    label: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PathBlock:
+    """Named, not carried: a path (or URI) that the agent may read for itself."""
+
+    label: str
+    path: str
+
+
+Block: TypeAlias = TextBlock | ImageBlock | PathBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a conversation begins or goes on with."""
+
+    session_id: str
+    chat: str
+    """The chat's URI."""
+    directories: Sequence[str]
+    """Absolute paths; the first is where the agent works. May be empty."""
+    config: Mapping[str, Any]
+    """The session's config values, by the agent's own schema."""
+    memory: str | None = None
+    """What `Conversation.memory` said last, before a restart; None for a new conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One turn, as the backend is handed it."""
+
+    turn_id: str
+    text: str
+    blocks: Sequence[Block] = ()
+    model: str | None = None
+    model_config: Mapping[str, Any] = field(default_factory=dict)
+    history: Sequence[Json] = ()
+    """The chat's ended turns, oldest first (AHP `Turn`); never to be changed."""
+    so_far: Sequence[Json] = ()
+    """For a resumed turn: the response parts that it already has, its error included. Else empty."""
+
+    @property
+    def resumed(self) -> bool:
+        return bool(self.so_far)
+
+
+class TurnFailed(Exception):
+    """Raised by `Conversation.send`: the turn ends in `chat/error` with these words.
+
+    `message` is for the person: what happened, whether anything was lost, what to do. `details` is raw text for the
+    fold under it. `resumable`: trying the same again makes sense (AHP `ErrorResponsePart.resumable`).
+    """
+
+    def __init__(self, error_type: str, message: str, *, resumable: bool = False, details: str | None = None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.message = message
+        self.resumable = resumable
+        self.details = details
+
+
+class TurnOver(Exception):
+    """Raised by a waiting sink method (`ToolCall.confirm`, `TurnSink.ask`) when the turn ended meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """How a person, or a setting, answered a tool call that asked."""
+
+    approved: bool
+    option: str | None = None
+    """The id of the chosen option, if there was one."""
+    edited_input: str | None = None
+    reason: str | None = None
+    """A denial's word to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a question was answered: `response` is accept, decline or cancel; `answers` by question id (AHP 4.4)."""
+
+    response: str
+    answers: Mapping[str, Json] = field(default_factory=dict)
+
+
+class ToolCall(ABC):
+    """One tool call of a turn. Every method is a no-op once the call or its turn is over (T5)."""
+
+    id: str
+
+    @abstractmethod
+    def input(self, delta: str) -> None:
+        """Stream a piece of the call's input, while the model writes it."""
+
+    @abstractmethod
+    def run(self, message: str, *, tool_input: str | None = None) -> None:
+        """It runs, nobody need be asked. `message` says what it does ("Reading a.csv")."""
+
+    @abstractmethod
+    async def confirm(
+        self,
+        message: str,
+        *,
+        title: str,
+        tool_input: str | None = None,
+        options: Sequence[Json] = (),
+        edits: Sequence[Json] = (),
+        editable: bool = False,
+    ) -> Confirmation:
+        """Ask a person; waits without a time limit. Raises `TurnOver` if the turn ends first."""
+
+    @abstractmethod
+    def content(self, blocks: Sequence[Json]) -> None:
+        """Replace what the running call shows so far (AHP tool result content)."""
+
+    @abstractmethod
+    def done(
+        self,
+        message: str,
+        *,
+        content: Sequence[Json] = (),
+        structured: Json | None = None,
+    ) -> None:
+        """It ended well. `message` is in the past tense ("Read a.csv, 4 KB")."""
+
+    @abstractmethod
+    def failed(self, message: str, *, error: str, content: Sequence[Json] = ()) -> None:
+        """It ran and failed; `error` is what the model was told."""
+
+
+class TurnSink(ABC):
+    """Where a backend reports one turn. Calls after the turn's end change nothing and reach nobody (T5)."""
+
+    turn_id: str
+
+    @abstractmethod
+    def markdown(self, text: str) -> None:
+        """Append to the answer; opens a part when the last one is not markdown."""
+
+    @abstractmethod
+    def reasoning(self, text: str) -> None:
+        """Append to the reasoning; opens a part when the last one is not reasoning."""
+
+    @abstractmethod
+    def notice(self, text: str) -> None:
+        """A line from the system in the turn, such as a compaction (T9)."""
+
+    @abstractmethod
+    def activity(self, text: str | None) -> None:
+        """What it is doing, in a few words, shown while it does ("Loading the model, first time only")."""
+
+    @abstractmethod
+    def usage(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cache_read_tokens: int | None = None,
+        model: str | None = None,
+        meta: Json | None = None,
+    ) -> None:
+        """What the backend reported of this turn so far; never an estimate of ours."""
+
+    @abstractmethod
+    def resource(self, uri: str, *, content_type: str | None = None, size: int | None = None) -> None:
+        """Content that is fetched rather than carried (AHP `contentRef`)."""
+
+    @abstractmethod
+    def tool(
+        self,
+        name: str,
+        *,
+        title: str,
+        call_id: str | None = None,
+        intention: str | None = None,
+        meta: Json | None = None,
+    ) -> ToolCall:
+        """Begin a tool call. `call_id` is minted if not given; a used one raises ValueError."""
+
+    @abstractmethod
+    async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
+        """Ask the person (AHP `ChatInputRequest`). Raises `TurnOver` if the turn ends first."""
+
+
+class Conversation(ABC):
+    """One chat's line to its backend. One turn at a time (B1): the host sends the next when `send` has returned."""
+
+    @property
+    def memory(self) -> str | None:
+        """What the backend needs to go on with this conversation in another process; stored after each turn."""
+        return None
+
+    @abstractmethod
+    async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        """Run one turn. Returning ends it well; `TurnFailed` ends it with those words; being cancelled is a stop."""
+
+    async def stop(self, running: asyncio.Task[None]) -> None:
+        """Stop the turn that runs; `running` is the task of `send`. The host has ended the turn for everyone already.
+
+        The default cancels the task. A backend with an interrupt of its own uses that and lets `send` return; the host
+        cancels what has not returned in a few seconds.
+        """
+        running.cancel()
+
+    async def close(self) -> None:
+        """Free what this conversation holds. Called once; nothing runs then."""
+        return None
+
+
+class Agent(ABC):
+    """A backend. Making one starts nothing; `probe` and `open` are called when somebody asks."""
+
+    provider: str
+    """Names it in URIs: letters, digits, `+-.`, beginning with a letter."""
+    display_name: str
+    description: str
+    capabilities: Capabilities = Capabilities()
+
+    @abstractmethod
+    async def probe(self) -> Probe:
+        """Look whether it can be used. Quick (under a second), never raises."""
+
+    def config_schema(self, values: Mapping[str, Any]) -> Json:
+        """The session's settings (AHP `SessionConfigSchema`), given what is chosen so far."""
+        return {"type": "object", "properties": {}}
+
+    @abstractmethod
+    async def open(self, start: Start) -> Conversation:
+        """Begin or go on with a conversation. Raises `TurnFailed` with words if it cannot."""
+
+    async def close(self) -> None:
+        """The server stops: free what the agent shares among its conversations."""
+        return None
+
+
+# ── Store ────────────────────────────────────────────────────────────────────────────────────────────────────────
+@dataclass(slots=True)
+class SessionRecord:
+    """What is kept of a session beside its chats' turns: enough to list it and to open it."""
+
+    id: str
+    provider: str
+    created_at: str
+    """ISO 8601."""
+    default_chat: str
+    title: str = ""
+    marks: int = 0
+    """Its own status bits: IsRead 32, IsArchived 64."""
+    directories: list[str] = field(default_factory=list)
+    """URIs."""
+    config: Json = field(default_factory=dict)
+    chats: list[Json] = field(default_factory=list)
+    """ChatSummary of each, in order."""
+    meta: Json = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ChatRecord:
+    """What is kept of a chat beside its summary and its turns."""
+
+    uri: str
+    draft: Json | None = None
+    steering: Json | None = None
+    queued: list[Json] = field(default_factory=list)
+    memory: str | None = None
+    """`Conversation.memory`."""
+    meta: Json = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StoredChat:
+    """A chat as read back."""
+
+    record: ChatRecord
+    turns: list[Json]
+    """AHP `Turn`, oldest first."""
+    active: Json | None = None
+    """The `ActiveTurn` that ran when the last process ended, as it was at its start."""
+    active_actions: list[Json] = field(default_factory=list)
+    """What was reported of it, in order (chat actions), to be reduced onto it."""
+    problems: list[str] = field(default_factory=list)
+    """What could not be read, for people: which line of which file, and that the rest is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A session whose document cannot be read; nothing is written over it."""
+
+    id: str
+    path: str
+    reason: str
+
+
+class StoreError(Exception):
+    """The store could not do what was asked; the message says what and why, for people."""
+
+
+class Store(ABC):
+    """Where sessions and chats are kept. Every awaited write is on disk (fsync) when it returns.
+
+    Methods may be called from one event loop only and never block it; calls for one chat are made in order.
+    """
+
+    @abstractmethod
+    async def open(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Write what waits, release the locks."""
+
+    @abstractmethod
+    async def reserve(self, count: int) -> int:
+        """Reserve `count` sequence numbers over all processes that share the store, for ever; returns the first."""
+
+    @abstractmethod
+    async def sessions(self) -> list[SessionRecord | Unreadable]:
+        """Every session in the store, in no order; reads no turns."""
+
+    @abstractmethod
+    async def claim(self, session_id: str) -> str | None:
+        """Take the session for this process. None when it is ours now; else who has it, in words."""
+
+    @abstractmethod
+    async def put_session(self, record: SessionRecord) -> None: ...
+
+    @abstractmethod
+    async def delete_session(self, session_id: str) -> None:
+        """The session, its chats and their turns. Unknown: nothing happens."""
+
+    @abstractmethod
+    async def put_chat(self, session_id: str, record: ChatRecord) -> None: ...
+
+    @abstractmethod
+    async def load_chat(self, session_id: str, chat: str) -> StoredChat:
+        """A chat that was never written is an empty one. Raises `StoreError` when it is there and cannot be read."""
+
+    @abstractmethod
+    async def delete_chat(self, session_id: str, chat: str) -> None: ...
+
+    @abstractmethod
+    async def begin_turn(self, session_id: str, chat: str, turn: Json) -> None:
+        """A turn was accepted: its `ActiveTurn` (for a resumed one, with the parts that it has) begins the journal."""
+
+    @abstractmethod
+    def journal(self, session_id: str, chat: str, action: bytes) -> None:
+        """An encoded chat action of the running turn. Returns at once; is written (not fsynced) within 50 ms."""
+
+    @abstractmethod
+    async def end_turn(self, session_id: str, chat: str, turn: Json) -> None:
+        """The running turn became this `Turn`; its journal is done with. A turn with the id of the last line replaces it."""
+
+    @abstractmethod
+    async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
+        """Drop the turns after the one named, or all. A line in the journal; what was cut stays in the file."""
+
+
+# ── Transport ────────────────────────────────────────────────────────────────────────────────────────────────────
+class Frame:
+    """One encoded message for a client. Shared: the transport may keep its own framing of it in `wire`."""
+
+    __slots__ = ("payload", "wire")
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
+        """A JSON-RPC message, UTF-8."""
+        self.wire: bytes | None = None
+
+
+class Transport(Protocol):
+    """One client's socket, seen from the host. All calls come from the event loop."""
+
+    def write(self, frame: Frame) -> None:
+        """Hand over; never blocks. On a dead socket it does nothing (the close is reported to the connection)."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes handed over that the operating system has not taken. When it falls to 0 after having been above the
+        connection's bound, the transport calls `Connection.drained()`."""
+
+    def close(self, code: int, reason: str) -> None: ...
+
+
+Ending: TypeAlias = Literal["complete", "cancelled", "error"]
