@@ -1,0 +1,173 @@
+"""The Jupyter Server extension: its configuration, and what is wired to what.
+
+Loading it starts nothing. The host, its store and the agents come to life with the first request that needs them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_core.paths import jupyter_data_dir
+from jupyter_server.extension.application import ExtensionApp
+from tornado import web
+from traitlets import Dict, Float, Integer, List, Unicode, default
+from traitlets.config import Configurable
+
+from ._version import __version__
+from .handlers import AHPWebSocketHandler, Sockets, StatusHandler
+
+if TYPE_CHECKING:
+    from .host.host import Host
+    from .host.ports import Agent
+
+SERVER_INFO = "JUPYTER_AHP_SERVER_INFO"
+"""Tells this server's kernels which file says its URL and token (mode 0600); the token is never in the environment."""
+
+
+class AssistantAgent(Configurable):
+    """Configuration of the assistant that runs in the server."""
+
+    models = List(
+        Dict(),
+        config=True,
+        help="""Models for the assistant, each {"id", "name", "base_url", "model", "api_key_env"}: any
+        OpenAI-compatible endpoint. The first is the default. When empty, they are found in the environment
+        (OPENAI_API_KEY with OPENAI_BASE_URL, ANTHROPIC_API_KEY, a running Ollama), else the small local model.""",
+    )
+
+
+class AHPExtension(ExtensionApp):
+    """An Agent Host Protocol host inside Jupyter Server."""
+
+    name = "jupyter_ahp"
+    load_other_extensions = True
+    classes = [AssistantAgent]
+
+    data_dir = Unicode(
+        config=True, help="Where sessions and chats are kept. Default: `ahp` in Jupyter's data directory."
+    )
+    default_agent = Unicode(
+        "", config=True, help="The provider for a new session. Default: the first agent that is ready."
+    )
+    agents = List(
+        Unicode(), config=True, help="The providers that are served, in this order. Default: all that are found."
+    )
+    heartbeat_interval = Float(
+        30,
+        min=0,
+        config=True,
+        help="""Seconds between the pings that keep a WebSocket alive through proxies; a client that answers three in
+        a row with silence is disconnected. 0 turns them off.""",
+    )
+    max_message_bytes = Integer(
+        64 * 1024 * 1024,
+        min=64 * 1024,
+        config=True,
+        help="The largest message that a client may send; a larger one closes its connection (code 1009).",
+    )
+
+    @default("data_dir")
+    def _default_data_dir(self) -> str:
+        return str(Path(jupyter_data_dir()) / "ahp")
+
+    # ── What is wired to what ────────────────────────────────────────────────────────────────────────────────────
+    def initialize_settings(self) -> None:
+        self._sockets = Sockets()
+        self._starting: asyncio.Task[Host] | None = None
+        self._served: list[Agent] = []
+        server = self.serverapp
+        os.environ[SERVER_INFO] = str(Path(server.info_file).absolute())
+        scrubbed = server.web_app.settings.get("extra_log_scrub_param_keys", [])
+        self.settings["extra_log_scrub_param_keys"] = [*scrubbed, "tkn"]
+
+    def initialize_handlers(self) -> None:
+        socket = {
+            "running_host": self.running_host,
+            "sockets": self._sockets,
+            "heartbeat_interval": self.heartbeat_interval,
+            "max_message_bytes": self.max_message_bytes,
+        }
+        self.handlers.extend(
+            [(r"ahp", AHPWebSocketHandler, socket), (r"ahp/status", StatusHandler, {"status": self.status})]
+        )
+
+    async def _start_host(self) -> Host:
+        from .agents.registry import find_agents
+        from .host.host import Host, HostOptions
+        from .store.files import FileStore
+
+        self._served = find_agents(self.agents, models=AssistantAgent(parent=self).models)
+        options = HostOptions(
+            default_agent=self.default_agent,
+            default_directory=os.path.abspath(self.serverapp.root_dir),
+            version=__version__,
+            on_activity=self._note_activity,
+        )
+        host = Host(FileStore(Path(self.data_dir)), self._served, options)
+        await host.start()
+        return host
+
+    # ── Its life ─────────────────────────────────────────────────────────────────────────────────────────────────
+    async def running_host(self) -> Host:
+        """The host, started by whoever asks first. Raises `HTTPError` 503, saying why, when it cannot start."""
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start_host())
+        starting = self._starting
+        try:
+            return await asyncio.shield(starting)
+        except Exception as error:
+            if self._starting is starting:
+                self._starting = None  # The next request tries again.
+                self.log.exception("The agent host could not start; its store is %s.", self.data_dir)
+            raise web.HTTPError(503, f"The agent host could not start: {error}") from error
+
+    async def stop_extension(self) -> None:
+        """End what runs, so that it can be resumed, and tell every client that the server is going away."""
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            host = await starting
+            await host.stop()
+        await self._sockets.close()
+
+    # ── What others see ──────────────────────────────────────────────────────────────────────────────────────────
+    def _note_activity(self) -> None:
+        """A running turn is activity: for `shutdown_no_activity_timeout`, and for the culler of a hub."""
+        self.serverapp.web_app.settings["last_activity_times"][self.name] = datetime.now(timezone.utc)
+
+    def current_activity(self) -> dict[str, int] | None:
+        """What Jupyter Server must not be shut down under."""
+        starting = self._starting
+        if starting is None or not starting.done() or starting.exception() is not None:
+            return None
+        running = starting.result().running
+        return {"turns": running} if running else None
+
+    async def status(self) -> dict[str, Any]:
+        """The status page. Asks every agent whether it can be used; starts none."""
+        from .protocol.versions import SERVED_RANGES
+
+        host = await self.running_host()
+        probes = await asyncio.gather(*(agent.probe() for agent in self._served))
+        return {
+            "version": __version__,
+            "protocolVersions": list(SERVED_RANGES),
+            "agents": [
+                {
+                    "provider": agent.provider,
+                    "displayName": agent.display_name,
+                    "ready": probe.ready,
+                    "models": [model.id for model in probe.models],
+                    "reason": probe.reason,
+                    "fix": probe.fix,
+                    "note": probe.note,
+                }
+                for agent, probe in zip(self._served, probes, strict=True)
+            ],
+            "sessions": host.session_count,
+            "connections": len(self._sockets),
+            "runningTurns": host.running,
+        }
