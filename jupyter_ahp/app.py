@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from ._version import __version__
 from .handlers import AHPWebSocketHandler, Sockets, StatusHandler
 
 if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
     from .host.host import Host
     from .host.ports import Agent
 
@@ -54,7 +56,9 @@ class AHPExtension(ExtensionApp):
         "", config=True, help="The provider for a new session. Default: the first agent that is ready."
     )
     agents = List(
-        Unicode(), config=True, help="The providers that are served, in this order. Default: all that are found."
+        Unicode(),
+        config=True,
+        help="The providers that are served, in this order. Default: all that are found.",
     )
     heartbeat_interval = Float(
         30,
@@ -74,12 +78,17 @@ class AHPExtension(ExtensionApp):
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "ahp")
 
+    @property
+    def _server(self) -> ServerApp:
+        assert self.serverapp is not None, "linked to a server before anything else"
+        return self.serverapp
+
     # ── What is wired to what ────────────────────────────────────────────────────────────────────────────────────
     def initialize_settings(self) -> None:
         self._sockets = Sockets()
         self._starting: asyncio.Task[Host] | None = None
         self._served: list[Agent] = []
-        server = self.serverapp
+        server = self._server
         os.environ[SERVER_INFO] = str(Path(server.info_file).absolute())
         scrubbed = server.web_app.settings.get("extra_log_scrub_param_keys", [])
         self.settings["extra_log_scrub_param_keys"] = [*scrubbed, "tkn"]
@@ -95,23 +104,27 @@ class AHPExtension(ExtensionApp):
             [(r"ahp", AHPWebSocketHandler, socket), (r"ahp/status", StatusHandler, {"status": self.status})]
         )
 
-    async def _start_host(self) -> Host:
+    def _make_host(self) -> Host:
         from .agents.registry import find_agents
         from .host.host import Host, HostOptions
         from .store.files import FileStore
 
-        self._served = find_agents(self.agents, models=AssistantAgent(parent=self).models)
+        models = AssistantAgent(parent=self).models
+        self._served = find_agents(self.agents, models=models, data_dir=self.data_dir, log=self.log)
         options = HostOptions(
             default_agent=self.default_agent,
-            default_directory=os.path.abspath(self.serverapp.root_dir),
+            default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             on_activity=self._note_activity,
         )
-        host = Host(FileStore(Path(self.data_dir)), self._served, options)
+        return Host(FileStore(Path(self.data_dir)), self._served, options)
+
+    # ── Its life ─────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _start_host(self) -> Host:
+        host = self._make_host()
         await host.start()
         return host
 
-    # ── Its life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def running_host(self) -> Host:
         """The host, started by whoever asks first. Raises `HTTPError` 503, saying why, when it cannot start."""
         if self._starting is None:
@@ -136,7 +149,7 @@ class AHPExtension(ExtensionApp):
     # ── What others see ──────────────────────────────────────────────────────────────────────────────────────────
     def _note_activity(self) -> None:
         """A running turn is activity: for `shutdown_no_activity_timeout`, and for the culler of a hub."""
-        self.serverapp.web_app.settings["last_activity_times"][self.name] = datetime.now(timezone.utc)
+        self._server.web_app.settings["last_activity_times"][self.name] = datetime.now(UTC)
 
     def current_activity(self) -> dict[str, int] | None:
         """What Jupyter Server must not be shut down under."""

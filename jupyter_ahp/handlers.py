@@ -144,7 +144,7 @@ class SocketTransport:
         self._handler.drained()
 
 
-class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]
+class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """One client's WebSocket at `<base_url>ahp`: one JSON-RPC message in each text (or binary) message."""
 
     auth_resource = AUTH_RESOURCE
@@ -222,7 +222,9 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # 
         error = (kwargs.get("exc_info") or (None, None))[1]
         message = error.log_message if isinstance(error, web.HTTPError) else None
         self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps({"message": message or "The server could not open the connection; see its log."}))
+        self.finish(
+            json.dumps({"message": message or "The server could not open the connection; see its log."})
+        )
 
     # ── The connection ───────────────────────────────────────────────────────────────────────────────────────────
     async def open(self, *args: Any, **kwargs: Any) -> None:
@@ -235,7 +237,7 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # 
         if self._heartbeat_interval > 0:
             self._heart = asyncio.ensure_future(self._heartbeat())
 
-    async def on_message(self, message: str | bytes) -> None:  # type: ignore[override]
+    async def on_message(self, message: str | bytes) -> None:
         """Tornado reads the next message when this has returned, so a client cannot send faster than it is served."""
         self._unanswered = 0
         if self._connection is None:
@@ -268,7 +270,9 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # 
         while True:
             await asyncio.sleep(self._heartbeat_interval)
             if self._unanswered >= SILENT_PINGS:
-                self.log.info("An AHP client answered none of %d pings: closing its connection.", SILENT_PINGS)
+                self.log.info(
+                    "An AHP client answered none of %d pings: closing its connection.", SILENT_PINGS
+                )
                 self.close(1001, "No answer to pings")
                 return
             try:
@@ -283,7 +287,6 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # 
 
     def on_pong(self, data: bytes) -> None:
         self._unanswered = 0
-        super().on_pong(data)
 
 
 class StatusHandler(APIHandler):
