@@ -186,9 +186,11 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         try:
             await super().prepare()
         except web.HTTPError as error:
-            if error.status_code == 403 and not error.log_message:
-                raise web.HTTPError(403, NO_CREDENTIAL) from error
-            raise
+            if error.status_code != 403 or error.log_message:
+                raise
+            self.current_user = None
+        if self.current_user is None:
+            raise web.HTTPError(403, NO_CREDENTIAL)
 
     def _read_tkn(self) -> None:
         """VS Code sends the token as `tkn`: let it be `token`, before anybody asks who this is.

@@ -97,11 +97,29 @@ async def test_a_server_with_a_password_takes_its_cookie_and_no_empty_token(
 ) -> None:
     config = """
 from jupyter_server.auth import passwd
-c.PasswordIdentityProvider.hashed_password = passwd("open sesame", algorithm="sha1")
+c.PasswordIdentityProvider.hashed_password = passwd("open sesame")
 """
     server = configured(config, token=None)
     for query in ("", "?token=", "?tkn="):
         assert (await refusal(server, query=query))[0] == 403
+    _, _, page = server.request("login", headers={})
+    xsrf = page["Set-Cookie"].split(";")[0]
+    form = f"password=open+sesame&_xsrf={xsrf.partition('=')[2]}".encode()
+    _, _, answer = server.request("login", headers={"Cookie": xsrf}, body=form, follow=False)
+    cookie = answer["Set-Cookie"].split(";")[0]
+    async with open_peer(server, query="", headers={"Cookie": cookie}) as peer:
+        assert await peer.request("ping") is None
+
+
+async def test_a_server_that_authenticates_everything_by_itself(
+    configured: Callable[..., JupyterServer],
+) -> None:
+    server = configured("c.ServerApp.allow_unauthenticated_access = False")
+    status, message = await refusal(server, query="?tkn=bad")
+    assert status == 403
+    assert "credential" in message
+    async with open_peer(server, query=f"?tkn={TOKEN}") as peer:
+        assert await peer.request("ping") is None
 
 
 AUTHORIZER = """

@@ -36,11 +36,22 @@ _PRIVATE = (
 )
 
 
+# Extensions that are installed beside ours and that no test needs; without them a server starts in a second.
+_OTHERS = ("jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook", "notebook_shim")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, so that its own headers can be read."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 @dataclass
@@ -70,6 +81,8 @@ class Home:
         for folder in (self.files, self.data, self.runtime, self.root / "home"):
             folder.mkdir(parents=True, exist_ok=True)
         shutil.copytree(ROOT / "jupyter-config", self.config, dirs_exist_ok=True)
+        others = {"ServerApp": {"jpserver_extensions": dict.fromkeys(_OTHERS, False)}}
+        (self.config / "jupyter_server_config.d" / "others.json").write_text(json.dumps(others))
         extensions = self.data / "labextensions"
         extensions.mkdir(exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -79,8 +92,8 @@ class Home:
         env = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
         env.update(
             HOME=str(self.root / "home"),
-            JUPYTER_NO_CONFIG="1",  # this home's configuration and no other
             JUPYTER_CONFIG_DIR=str(self.config),
+            JUPYTER_CONFIG_PATH=str(self.config),  # before what is installed in this environment
             JUPYTER_DATA_DIR=str(self.data),
             JUPYTER_RUNTIME_DIR=str(self.runtime),
             IPYTHONDIR=str(self.root / "ipython"),
@@ -207,14 +220,20 @@ class JupyterServer:
 
     # ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────
     def request(
-        self, path: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        follow: bool = True,
     ) -> tuple[int, str, Message]:
         """Status, body and headers of a GET, or of a POST of `body`; with the token unless `headers` are given."""
         if headers is None:
             headers = {"Authorization": f"token {self.token}"} if self.token else {}
         request = urllib.request.Request(self.url + path, headers=dict(headers), data=body)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            opener = urllib.request.build_opener() if follow else urllib.request.build_opener(_Stay)
+            with opener.open(request, timeout=20) as answer:
                 return answer.status, answer.read().decode(), answer.headers
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode(errors="replace"), error.headers
