@@ -89,8 +89,14 @@ export type SessionAction =
   | A<'session/mcpServerStopRequested', { id: string }>
   | A<'session/mcpServerBackgroundRequested', { id: string }>;
 
-type Call<T extends string, F = object> = A<T, { turnId: string; toolCallId: string; _meta?: Meta } & F>;
-type Ending<T extends string, F = object> = A<T, { turnId: string; duration: number; _meta?: Meta } & F>;
+type Call<T extends string, F = object> = A<
+  T,
+  { turnId: string; toolCallId: string; _meta?: Meta } & F
+>;
+type Ending<T extends string, F = object> = A<
+  T,
+  { turnId: string; duration: number; _meta?: Meta } & F
+>;
 
 export type ToolCallConfirmed =
   | Call<
@@ -139,7 +145,13 @@ export type ToolCallAction =
 export type ChatAction =
   | A<
       'chat/turnStarted',
-      { turnId: string; startedAt: string; message: Message; queuedMessageId?: string; _meta?: Meta }
+      {
+        turnId: string;
+        startedAt: string;
+        message: Message;
+        queuedMessageId?: string;
+        _meta?: Meta;
+      }
     >
   | A<'chat/delta', { turnId: string; partId: string; content: string; _meta?: Meta }>
   | A<'chat/reasoning', { turnId: string; partId: string; content: string; _meta?: Meta }>
@@ -165,8 +177,14 @@ export type ChatAction =
   | A<'chat/isReadChanged', { isRead: boolean }>
   | A<'chat/isArchivedChanged', { isArchived: boolean }>
   | A<'chat/inputRequested', { request: ChatInputRequest }>
-  | A<'chat/inputAnswerChanged', { requestId: string; questionId: string; answer?: ChatInputAnswer }>
-  | A<'chat/inputCompleted', { requestId: string; response: InputResponse; answers?: ChatInputAnswers }>
+  | A<
+      'chat/inputAnswerChanged',
+      { requestId: string; questionId: string; answer?: ChatInputAnswer }
+    >
+  | A<
+      'chat/inputCompleted',
+      { requestId: string; response: InputResponse; answers?: ChatInputAnswers }
+    >
   | A<'chat/truncated', { turnId?: string }>
   | A<'chat/turnsLoaded', { turns: readonly Turn[]; turnsNextCursor?: string }>;
 
@@ -219,7 +237,10 @@ export type ResourceWatchAction = A<
   'resourceWatch/changed',
   {
     changes: {
-      readonly items: readonly { readonly uri: URI; readonly type: 'added' | 'updated' | 'deleted' }[];
+      readonly items: readonly {
+        readonly uri: URI;
+        readonly type: 'added' | 'updated' | 'deleted';
+      }[];
     };
   }
 >;

@@ -13,7 +13,12 @@ export interface RpcErrorObject {
 
 /** What a frame turned out to be. `invalid` carries the error that answers it, and under which id. */
 export type Incoming =
-  | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: Params }
+  | {
+      readonly kind: 'request';
+      readonly id: RequestId;
+      readonly method: string;
+      readonly params: Params;
+    }
   | { readonly kind: 'notification'; readonly method: string; readonly params: Params }
   | {
       readonly kind: 'response';
@@ -81,7 +86,11 @@ export function parseFrame(frame: unknown): Incoming {
     return invalid(ErrorCode.InvalidRequest, 'A request id must be a number or a string');
   }
   if (params != null && !isObject(params)) {
-    return invalid(ErrorCode.InvalidParams, `The params of "${method}" must be an object`, answerTo);
+    return invalid(
+      ErrorCode.InvalidParams,
+      `The params of "${method}" must be an object`,
+      answerTo
+    );
   }
   return isId(id)
     ? { kind: 'request', id, method, params: params ?? {} }

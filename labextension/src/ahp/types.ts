@@ -8,7 +8,8 @@
  */
 
 export type URI = string;
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type Json =
+  null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 export type Meta = Readonly<Record<string, unknown>>;
 
 /** A value of a kind that this client does not know. It is kept, and drawn by a default branch. */
@@ -246,7 +247,12 @@ export interface Customization {
 }
 
 export type SessionInputRequest =
-  | { readonly id: string; readonly kind: 'chatInput'; readonly chat: URI; readonly request: ChatInputRequest }
+  | {
+      readonly id: string;
+      readonly kind: 'chatInput';
+      readonly chat: URI;
+      readonly request: ChatInputRequest;
+    }
   | {
       readonly id: string;
       readonly kind: 'toolConfirmation';
@@ -349,7 +355,9 @@ export interface ModelSelection {
 
 export interface Message {
   readonly text: string;
-  readonly origin: { readonly kind: 'user' | 'agent' | 'tool' | 'automation' | 'systemNotification' | Extension };
+  readonly origin: {
+    readonly kind: 'user' | 'agent' | 'tool' | 'automation' | 'systemNotification' | Extension;
+  };
   readonly attachments?: readonly Attachment[];
   readonly model?: ModelSelection;
   readonly agent?: { readonly uri: URI };
@@ -407,7 +415,11 @@ export type Attachment =
       readonly resource: URI;
       readonly annotationIds?: readonly string[];
     })
-  | (AttachmentCommon & { readonly type: 'chat'; readonly resource: URI; readonly endTurn?: string })
+  | (AttachmentCommon & {
+      readonly type: 'chat';
+      readonly resource: URI;
+      readonly endTurn?: string;
+    })
   | (AttachmentCommon & { readonly type: Extension });
 
 export type BackgroundWork =
@@ -428,7 +440,12 @@ export type BackgroundWork =
       readonly chat: URI;
       readonly _meta?: Meta;
     }
-  | { readonly kind: Extension; readonly id: string; readonly label: string; readonly startedAt: string };
+  | {
+      readonly kind: Extension;
+      readonly id: string;
+      readonly label: string;
+      readonly startedAt: string;
+    };
 
 // --- response parts ---------------------------------------------------------------------------
 
@@ -511,7 +528,11 @@ export type ToolContent =
       readonly resource: URI;
       readonly title: string;
       readonly isPty?: boolean;
-      readonly result?: { readonly exitCode?: number; readonly preview?: string; readonly truncated?: boolean };
+      readonly result?: {
+        readonly exitCode?: number;
+        readonly preview?: string;
+        readonly truncated?: boolean;
+      };
     }
   | {
       readonly type: 'subagent';
@@ -549,7 +570,12 @@ export interface ToolCallOption {
 
 export type RiskAssessment =
   | { readonly kind: 'judge'; readonly status: 'loading' }
-  | { readonly kind: 'judge'; readonly status: 'complete'; readonly reason: string; readonly safety: number };
+  | {
+      readonly kind: 'judge';
+      readonly status: 'complete';
+      readonly reason: string;
+      readonly safety: number;
+    };
 
 export interface ToolCallResult {
   readonly success: boolean;
@@ -670,7 +696,11 @@ export type ChatInputValue =
   | { readonly kind: 'text'; readonly value: string }
   | { readonly kind: 'number'; readonly value: number }
   | { readonly kind: 'boolean'; readonly value: boolean }
-  | { readonly kind: 'selected'; readonly value: string; readonly freeformValues?: readonly string[] }
+  | {
+      readonly kind: 'selected';
+      readonly value: string;
+      readonly freeformValues?: readonly string[];
+    }
   | {
       readonly kind: 'selected-many';
       readonly value: readonly string[];
@@ -704,8 +734,7 @@ export type TerminalClaim =
     };
 
 export type TerminalLifecycle =
-  | { readonly status: 'running' }
-  | { readonly status: 'exited'; readonly exitCode?: number };
+  { readonly status: 'running' } | { readonly status: 'exited'; readonly exitCode?: number };
 
 export interface UnclassifiedOutput {
   readonly type: 'unclassified';
@@ -867,7 +896,11 @@ export interface InitializeResult {
 }
 
 export type ReconnectResult =
-  | { readonly type: 'replay'; readonly actions: readonly ActionEnvelope[]; readonly missing: readonly URI[] }
+  | {
+      readonly type: 'replay';
+      readonly actions: readonly ActionEnvelope[];
+      readonly missing: readonly URI[];
+    }
   | { readonly type: 'snapshot'; readonly snapshots: readonly Snapshot[] };
 
 export interface CreateSessionParams {

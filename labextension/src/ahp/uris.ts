@@ -24,6 +24,10 @@ const KINDS: Readonly<Record<string, ChannelKind>> = {
 /** Schemes that are no provider's name, so that `<scheme>:/<id>` is no session. */
 const OTHER_SCHEMES = new Set(['file', 'http', 'https', 'mcp', 'ws', 'wss', 'data', 'virtual']);
 
+export function isUri(uri: unknown): uri is URI {
+  return typeof uri === 'string' && WELL_FORMED.test(uri);
+}
+
 /**
  * The one spelling of a URI: lower-case scheme and authority, no empty authority (except for
  * files, which always have it), `ahp-root://` for the root. Throws a `TypeError` for what is no URI.
@@ -51,7 +55,7 @@ export function canonicalUri(uri: URI): URI {
 
 /** Id of a session URI in either spelling; undefined for every other URI. */
 export function sessionId(uri: URI): string | undefined {
-  if (!WELL_FORMED.test(uri)) {
+  if (!isUri(uri)) {
     return undefined;
   }
   const match = /^([a-z][a-z0-9+.-]*):\/([^/?#]+)$/.exec(canonicalUri(uri));
@@ -65,7 +69,7 @@ export function sessionId(uri: URI): string | undefined {
 
 /** Which reducer a channel's actions are for; undefined for what is none of the channels with a state. */
 export function channelKind(uri: URI): ChannelKind | undefined {
-  if (!WELL_FORMED.test(uri)) {
+  if (!isUri(uri)) {
     return undefined;
   }
   const canonical = canonicalUri(uri);

@@ -38,7 +38,9 @@ function isServed([major, minor]: Version): boolean {
  * none is served.
  */
 export function negotiate(offered: readonly string[]): string {
-  const served = offered.map(text => ({ text, version: parsed(text) })).filter(v => isServed(v.version));
+  const served = offered
+    .map(text => ({ text, version: parsed(text) }))
+    .filter(v => isServed(v.version));
   if (served.length === 0) {
     throw new RpcError(
       ErrorCode.UnsupportedProtocolVersion,
@@ -46,5 +48,6 @@ export function negotiate(offered: readonly string[]): string {
       { supportedVersions: SERVED_RANGES }
     );
   }
-  return served.reduce((best, next) => (compare(next.version, best.version) > 0 ? next : best)).text;
+  return served.reduce((best, next) => (compare(next.version, best.version) > 0 ? next : best))
+    .text;
 }

@@ -10,8 +10,7 @@ import type { Reducer } from '../reducers';
 
 const REPOSITORY = resolve(import.meta.dirname, '../../../..');
 const FIXTURES = join(REPOSITORY, 'tests/protocol/fixtures');
-const CONFORMANCE =
-  process.env.AHP_CONFORMANCE_DIR ?? resolve(REPOSITORY, '../shared/conformance');
+const CONFORMANCE = process.env.AHP_CONFORMANCE_DIR ?? resolve(REPOSITORY, '../shared/conformance');
 
 interface Case {
   description: string;

@@ -6,7 +6,14 @@ import { describe, expect, it } from 'vitest';
 import { RpcError } from '../errors';
 import { uuid } from '../ids';
 import { parseFrame } from '../jsonrpc';
-import { annotationsUri, canonicalUri, channelKind, newChatUri, newSessionUri, sessionId } from '../uris';
+import {
+  annotationsUri,
+  canonicalUri,
+  channelKind,
+  newChatUri,
+  newSessionUri,
+  sessionId
+} from '../uris';
 import { OFFERED_VERSIONS, negotiate } from '../versions';
 
 function fixture(name: string): any {
@@ -94,7 +101,9 @@ describe('frames', () => {
     '%i: %s',
     (_index, _frame, entry) => {
       const frame =
-        entry.bytes === undefined ? entry.frame : Uint8Array.from(Buffer.from(entry.bytes, 'base64'));
+        entry.bytes === undefined
+          ? entry.frame
+          : Uint8Array.from(Buffer.from(entry.bytes, 'base64'));
       const { kind, ...rest } = parseFrame(frame);
       if (entry.error) {
         expect(kind).toBe('invalid');

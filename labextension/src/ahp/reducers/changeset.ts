@@ -17,7 +17,11 @@ export function changesetReducer(state: ChangesetState, action: AhpAction): Chan
         files: upsert(state.files, action.file, file => file.id === action.file.id)
       };
     case 'changeset/fileRemoved':
-      return withKey(state, 'files', without(state.files, file => file.id === action.fileId));
+      return withKey(
+        state,
+        'files',
+        without(state.files, file => file.id === action.fileId)
+      );
     case 'changeset/filesReviewChanged': {
       const listed = new Set(action.files);
       const changed = state.files?.some(

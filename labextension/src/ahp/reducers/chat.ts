@@ -85,7 +85,10 @@ function started(state: ChatState, action: Of<'chat/turnStarted'>): ChatState {
     if (next.steeringMessage?.id === queuedMessageId) {
       next = withKey(next, 'steeringMessage', undefined);
     }
-    next = withQueue(next, without(next.queuedMessages, entry => entry.id === queuedMessageId));
+    next = withQueue(
+      next,
+      without(next.queuedMessages, entry => entry.id === queuedMessageId)
+    );
   }
   return withFlag(refreshed(next), Status.IsRead, false);
 }
@@ -229,8 +232,7 @@ function withOpenRequest(
   const parts = state.activeTurn?.responseParts;
   const index =
     parts?.findIndex(
-      part =>
-        part.kind === 'inputRequest' && part.response == null && part.request.id === requestId
+      part => part.kind === 'inputRequest' && part.response == null && part.request.id === requestId
     ) ?? -1;
   return parts && index >= 0
     ? withParts(state, replaceAt(parts, index, change(parts[index] as InputRequestPart)))
@@ -288,14 +290,23 @@ function pendingSet(state: ChatState, action: Of<'chat/pendingMessageSet'>): Cha
   const pending: PendingMessage = { id: action.id, message: action.message };
   return action.kind === 'steering'
     ? withKey(state, 'steeringMessage', pending)
-    : withQueue(state, upsert(state.queuedMessages, pending, entry => entry.id === pending.id));
+    : withQueue(
+        state,
+        upsert(state.queuedMessages, pending, entry => entry.id === pending.id)
+      );
 }
 
-function pendingRemoved(state: ChatState, { kind, id }: Of<'chat/pendingMessageRemoved'>): ChatState {
+function pendingRemoved(
+  state: ChatState,
+  { kind, id }: Of<'chat/pendingMessageRemoved'>
+): ChatState {
   if (kind === 'steering') {
     return state.steeringMessage?.id === id ? withKey(state, 'steeringMessage', undefined) : state;
   }
-  return withQueue(state, without(state.queuedMessages, entry => entry.id === id));
+  return withQueue(
+    state,
+    without(state.queuedMessages, entry => entry.id === id)
+  );
 }
 
 function reordered(state: ChatState, order: readonly string[]): ChatState {
@@ -347,7 +358,11 @@ export function chatReducer(state: ChatState, action: AhpAction): ChatState {
     case 'chat/backgroundWorkSet':
       return {
         ...state,
-        backgroundWork: upsert(state.backgroundWork, action.work, work => work.id === action.work.id)
+        backgroundWork: upsert(
+          state.backgroundWork,
+          action.work,
+          work => work.id === action.work.id
+        )
       };
     case 'chat/backgroundWorkRemoved':
       return withKey(
@@ -373,9 +388,7 @@ export function chatReducer(state: ChatState, action: AhpAction): ChatState {
       );
     case 'chat/usage': {
       const turn = activeTurnOf(state, action.turnId);
-      return turn
-        ? { ...state, activeTurn: compact({ ...turn, usage: action.usage }) }
-        : state;
+      return turn ? { ...state, activeTurn: compact({ ...turn, usage: action.usage }) } : state;
     }
     case 'chat/pendingMessageSet':
       return pendingSet(state, action);

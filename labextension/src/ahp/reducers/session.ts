@@ -46,7 +46,11 @@ function withoutCustomization(state: SessionState, id: string): SessionState {
   return { ...state, customizations: replaceAt(list, index, { ...container, children }) };
 }
 
-function withMcpServer(state: SessionState, id: string, changes: Partial<Customization>): SessionState {
+function withMcpServer(
+  state: SessionState,
+  id: string,
+  changes: Partial<Customization>
+): SessionState {
   return withCustomization(state, id, entry =>
     entry.type === 'mcpServer' ? withKeys(entry, changes) : entry
   );
