@@ -1,0 +1,249 @@
+"""The assistant: conversation with history over any OpenAI-compatible API or Anthropic's, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jupyter_core.paths import jupyter_data_dir
+
+from jupyter_ahp.agents.assistant import local
+from jupyter_ahp.agents.assistant.history import conversation, estimated_tokens, fit
+from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
+from jupyter_ahp.agents.assistant.weights import Weights
+from jupyter_ahp.agents.base import (
+    Agent,
+    Capabilities,
+    Conversation,
+    Probe,
+    Prompt,
+    Start,
+    TurnFailed,
+    TurnSink,
+)
+
+if TYPE_CHECKING:
+    from jupyter_ahp.agents.assistant.runtime import Call, Runtime
+
+STALL_SECONDS: Final = 120.0
+
+INSTRUCTIONS: Final = """\
+You are the assistant of a chat in Jupyter, beside a person's notebooks. You help with data work: Python and its \
+libraries, statistics, plots, machine learning, writing about results.
+Answer in Markdown: code in fenced blocks that name their language, formulas as LaTeX between $ or $$.
+Be correct and brief. Code that you give runs as it stands, in the notebook that the person has.
+You see what is in this chat and nothing else: you cannot run code or open files. Say so when it matters, say when you \
+do not know, and never make up results."""
+
+TINY_NOTE: Final = (
+    "A tiny model on this machine, often wrong. For real work set OPENAI_API_KEY or ANTHROPIC_API_KEY."
+)
+
+FORGOTTEN: Final = "The small model has a short memory: it no longer sees the beginning of this chat."
+
+NO_MODEL_FIX: Final = (
+    "Set OPENAI_API_KEY or ANTHROPIC_API_KEY and restart the server, or start Ollama. "
+    "For a tiny model with no key, run `jupyter-ahp local-model`."
+)
+
+
+class AssistantAgent(Agent):
+    """Talks to models from within the server.
+
+    Parameters
+    ----------
+    models:
+        `AssistantAgent.models`: `{id, name, base_url, model, api_key_env}`, and `vision`, `context_window`; only
+        `base_url` and `model` must be there. The first is the default. Empty: what the environment has.
+    stall_seconds:
+        How long an API may send nothing at all before the turn fails (and can be resumed).
+    backoff_seconds:
+        The wait before a busy server is asked again; doubles each time.
+    data_dir:
+        Where the small model is, in `models/`; by default the store's default directory.
+    environ:
+        The environment to look for keys in; by default this process's.
+    """
+
+    provider = "assistant"
+    display_name = "Assistant"
+    description = (
+        "Talks to a model: OpenAI, Anthropic, Ollama, any OpenAI-compatible server, or a tiny one built in."
+    )
+    capabilities = Capabilities(images=True)
+
+    def __init__(
+        self,
+        *,
+        models: Sequence[Mapping[str, Any]] = (),
+        stall_seconds: float = STALL_SECONDS,
+        backoff_seconds: float = 1.0,
+        data_dir: str | Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._configured = list(models)
+        self._stall_seconds = stall_seconds
+        self._backoff_seconds = backoff_seconds
+        self._weights = Weights(Path(data_dir) if data_dir is not None else Path(jupyter_data_dir()) / "ahp")
+        self._environ = os.environ if environ is None else environ
+        self._runtime: asyncio.Future[Runtime] | None = None
+        self._local: local.LocalModel | None = None
+
+    async def probe(self) -> Probe:
+        return (await self._look())[0]
+
+    async def _look(self) -> tuple[Probe, list[Endpoint]]:
+        """What there is now, and the models that can be used."""
+        try:
+            endpoints = await discover(self._configured, self._environ, self._weights)
+        except BadModels as error:
+            return Probe(
+                False, reason=str(error), fix="Correct Jupyter's configuration and restart the server."
+            ), []
+        if not endpoints:
+            return Probe(False, reason="No model is set up.", fix=NO_MODEL_FIX), []
+        if missing := _missing_extra(endpoints):
+            reason = f"What it needs to talk to {endpoints[0].name} is not installed."
+            fix = f"Run `pip install 'jupyter-ahp[{missing}]'` and restart the server."
+            return Probe(False, reason=reason, fix=fix), []
+        usable = [endpoint for endpoint in endpoints if self._has_key(endpoint)]
+        if not usable:
+            variables = ", ".join(sorted({endpoint.key_variable or "" for endpoint in endpoints}))
+            reason = f"{variables} is not set in the server's environment."
+            return Probe(False, reason=reason, fix=f"Set {variables} and restart the server."), []
+        note = TINY_NOTE if usable[0].api == "local" else ""
+        return Probe(True, models=[endpoint.described() for endpoint in usable], note=note), usable
+
+    async def open(self, start: Start) -> Conversation:
+        return AssistantConversation(self)
+
+    async def close(self) -> None:
+        """Close connections and free the small model."""
+        loading, self._runtime = self._runtime, None
+        if loading is not None and not isinstance(runtime := await _settled(loading), BaseException):
+            await runtime.close()
+        small, self._local = self._local, None
+        if small is not None:
+            await small.close()
+
+    # ── For its conversations ────────────────────────────────────────────────────────────────────────────────────
+    async def endpoint(self, model: str | None) -> Endpoint:
+        """The model that was asked for, or the default one. Raises `TurnFailed`."""
+        probe, usable = await self._look()
+        if not probe.ready:
+            raise TurnFailed("not_ready", f"{probe.reason} {probe.fix}", resumable=True)
+        for endpoint in usable:
+            if model is None or endpoint.id == model:
+                return endpoint
+        known = ", ".join(endpoint.name for endpoint in usable)
+        raise TurnFailed(
+            "model_not_found", f"There is no model {model} here now. Choose one of these: {known}."
+        )
+
+    async def answer(self, endpoint: Endpoint, prompt: Prompt, sink: TurnSink) -> None:
+        """Run one turn with a model. Raises `TurnFailed`."""
+        sink.activity("Thinking")
+        runtime = await self._loaded_runtime()
+        if endpoint.api == "local":
+            await self._answer_small(runtime, endpoint, prompt, sink)
+            return
+        key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
+        said = conversation(prompt, vision=endpoint.vision)
+        await runtime.answer(_call(endpoint, endpoint.base_url, key, INSTRUCTIONS, said), sink)
+
+    async def _answer_small(
+        self, runtime: Runtime, endpoint: Endpoint, prompt: Prompt, sink: TurnSink
+    ) -> None:
+        whole = conversation(prompt, vision=False)
+        room = local.CONTEXT_TOKENS - local.ANSWER_TOKENS - estimated_tokens(local.INSTRUCTIONS)
+        said = fit(whole, room)
+        if not said:
+            raise TurnFailed(
+                "context_length",
+                "This message is too long for the small model, which reads about 1,000 words. Say less, or use "
+                "another model.",
+            )
+        if len(said) < len(whole) and not _was_told(prompt):
+            sink.notice(FORGOTTEN)
+        if self._local is None:
+            self._local = local.LocalModel(self._weights.path, endpoint.model)
+        async with self._local.turn(sink.activity) as (base_url, key):
+            call = _call(endpoint, base_url, key, local.INSTRUCTIONS, said, max_tokens=local.ANSWER_TOKENS)
+            await runtime.answer(call, sink)
+
+    async def _loaded_runtime(self) -> Runtime:
+        """The model library, imported in a thread: it takes over a second, in which others must not wait."""
+        if self._runtime is None:
+            self._runtime = asyncio.ensure_future(asyncio.to_thread(self._load_runtime))
+        try:
+            return await asyncio.shield(self._runtime)
+        except ImportError as error:
+            self._runtime = None
+            raise TurnFailed(
+                "not_ready",
+                "The model library that is installed cannot be used. "
+                "Run `pip install -U 'jupyter-ahp[assistant]'` and restart the server.",
+                details=str(error),
+            ) from error
+
+    def _load_runtime(self) -> Runtime:
+        from jupyter_ahp.agents.assistant.runtime import Runtime
+
+        return Runtime(stall_seconds=self._stall_seconds, backoff_seconds=self._backoff_seconds)
+
+    def _has_key(self, endpoint: Endpoint) -> bool:
+        return endpoint.key_variable is None or bool(self._environ.get(endpoint.key_variable))
+
+
+async def _settled(loading: asyncio.Future[Runtime]) -> Runtime | BaseException:
+    [result] = await asyncio.gather(loading, return_exceptions=True)
+    return result
+
+
+class AssistantConversation(Conversation):
+    """One chat. Keeps nothing: each turn brings the chat's history with it."""
+
+    def __init__(self, agent: AssistantAgent) -> None:
+        self._agent = agent
+
+    async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        endpoint = await self._agent.endpoint(prompt.model)
+        await self._agent.answer(endpoint, prompt, sink)
+
+
+def _call(
+    endpoint: Endpoint,
+    base_url: str,
+    key: str | None,
+    instructions: str,
+    said: Sequence[Any],
+    *,
+    max_tokens: int | None = None,
+) -> Call:
+    from jupyter_ahp.agents.assistant.runtime import Call
+
+    return Call(endpoint, base_url, key, instructions, said, max_tokens)
+
+
+def _was_told(prompt: Prompt) -> bool:
+    """Whether an earlier turn of the chat has the notice already."""
+    parts = (part for turn in prompt.history for part in turn.get("responseParts") or [])
+    return any(
+        part.get("kind") == "systemNotification" and FORGOTTEN in str(part.get("content")) for part in parts
+    )
+
+
+def _missing_extra(endpoints: Sequence[Endpoint]) -> str:
+    """The extras that are needed and not installed, as pip takes them; empty when nothing is missing."""
+    needed = (
+        []
+        if all(importlib.util.find_spec(name) for name in ("pydantic_ai", "openai", "anthropic"))
+        else ["assistant"]
+    )
+    if endpoints[0] == SMALL and not local.is_installed():
+        needed.append("local")
+    return ",".join(needed)

@@ -1,0 +1,152 @@
+"""What the model is told: the chat's turns and the new message as an alternation of two speakers.
+
+Built anew from the chat for each turn, so a rewind, a fork or another model needs nothing more. Knows AHP's turns, but
+no model library.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, TextBlock
+
+TEXT_LIMIT: Final = 64 * 1024
+"""Characters of an earlier attachment's text that are said again (A1's bound for a new one)."""
+
+GO_ON: Final = (
+    "Your answer above was cut off before its end. Go on exactly where it stopped, with nothing before it: "
+    "do not begin again, and do not repeat what is there."
+)
+STOPPED: Final = "[The answer was stopped here.]"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one side said."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    images: tuple[ImageBlock, ...] = ()
+
+
+def conversation(prompt: Prompt, *, vision: bool) -> list[Said]:
+    """Everything for one request: earlier turns, this turn's message, what it has so far. The last one is the user's.
+
+    The speakers alternate, beginning with the user; empty messages are left out.
+    """
+    said: list[Said] = []
+    for turn in prompt.history:
+        message = turn.get("message") or {}
+        blocks = [earlier(attachment) for attachment in message.get("attachments") or []]
+        said.append(_user(message.get("text", ""), blocks, vision=False))
+        answer = answer_text(turn.get("responseParts") or [])
+        if answer and turn.get("state") == "cancelled":
+            answer = f"{answer}\n\n{STOPPED}"
+        said.append(Said("assistant", answer))
+    said.append(_user(prompt.text, prompt.blocks, vision=vision))
+    if partial := answer_text(prompt.so_far):
+        said += [Said("assistant", partial), Said("user", GO_ON)]
+    return _merged(said)
+
+
+def answer_text(parts: Sequence[Json]) -> str:
+    """What was said to the person in a turn. A part that went on after an error follows without a break."""
+    text = ""
+    went_on = False
+    for part in parts:
+        if part.get("kind") == "markdown":
+            text += part.get("content", "") if went_on or not text else f"\n\n{part.get('content', '')}"
+        went_on = part.get("kind") == "error"
+    return text.strip()
+
+
+def earlier(attachment: Json) -> Block:
+    """An attachment of an earlier turn: its text where the message carries it, else its name."""
+    label = str(attachment.get("label") or "attachment")
+    match attachment.get("type"):
+        case "simple":
+            return TextBlock(label, str(attachment.get("modelRepresentation") or "")[:TEXT_LIMIT])
+        case "embeddedResource":
+            text = _decoded(attachment)
+            return PathBlock(label, label) if text is None else TextBlock(label, text)
+        case _:
+            uri = str(attachment.get("uri") or attachment.get("resource") or label)
+            parts = urlsplit(uri)
+            return PathBlock(label, unquote(parts.path) if parts.scheme == "file" else uri)
+
+
+def _decoded(attachment: Json) -> str | None:
+    kind = str(attachment.get("contentType", "")).split(";")[0]
+    if not kind.startswith("text/") and not kind.endswith(("json", "xml", "yaml")):
+        return None
+    try:
+        return base64.b64decode(str(attachment.get("data", "")), validate=True).decode()[:TEXT_LIMIT]
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _user(text: str, blocks: Sequence[Block], *, vision: bool) -> Said:
+    """A message with what came with it before it, so that the words of the person stand last."""
+    pieces: list[str] = []
+    images: list[ImageBlock] = []
+    for block in blocks:
+        match block:
+            case TextBlock(label, content):
+                fence = "`" * max(3, _longest_fence(content) + 1)
+                pieces.append(f"Attached, {label}:\n{fence}\n{content}\n{fence}")
+            case ImageBlock(label) if vision:
+                pieces.append(f"Attached, the image {label}.")
+                images.append(block)
+            case ImageBlock(label):
+                pieces.append(f"Attached, the image {label}, which you cannot see.")
+            case PathBlock(label, path):
+                named = label if label == path else f"{label}, at {path}"
+                pieces.append(f"Attached, not shown to you: {named}")
+    return Said("user", "\n\n".join([*pieces, text] if text else pieces), tuple(images))
+
+
+def _longest_fence(text: str) -> int:
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _merged(said: Sequence[Said]) -> list[Said]:
+    merged: list[Said] = []
+    for one in said:
+        if not one.text and not one.images:
+            continue
+        if merged and merged[-1].role == one.role:
+            last = merged.pop()
+            one = Said(one.role, f"{last.text}\n\n{one.text}", last.images + one.images)
+        merged.append(one)
+    return merged
+
+
+# ── A small context ──────────────────────────────────────────────────────────────────────────────────────────────────
+def fit(said: Sequence[Said], tokens: int) -> list[Said]:
+    """The newest part of a conversation that fits; begins with the user. Empty when not even the last message does."""
+    kept: list[Said] = []
+    room = tokens
+    for one in reversed(said):
+        room -= estimated_tokens(one.text)
+        if room < 0:
+            break
+        kept.append(one)
+    kept.reverse()
+    while kept and kept[0].role != "user":
+        kept.pop(0)
+    return kept
+
+
+def estimated_tokens(text: str) -> int:
+    """Tokens of a text for a small English vocabulary, rather too many than too few."""
+    plain = sum(1 for character in text if character.isascii())
+    return plain // 3 + 2 * (len(text) - plain) + 8

@@ -1,0 +1,93 @@
+"""What the author of an agent needs: the whole contract between this host and a backend.
+
+An agent is a backend that people pick by name. It is found by the entry point group `jupyter_ahp.agents` (the name of
+the entry point is the provider; its value is a subclass of `Agent` that takes no arguments, or a function that returns
+an agent), or registered by a plugin.
+
+```python
+from jupyter_ahp.agents.base import Agent, Conversation, Probe, Prompt, Start, TurnFailed, TurnSink
+
+
+class Parrot(Agent):
+    provider = "parrot"
+    display_name = "Parrot"
+    description = "Says the last word again"
+
+    async def probe(self) -> Probe:
+        return Probe(ready=True)
+
+    async def open(self, start: Start) -> Conversation:
+        return Echoing()
+
+
+class Echoing(Conversation):
+    async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        if not prompt.text:
+            raise TurnFailed("empty", "There is nothing to say again. Write something.")
+        sink.markdown(prompt.text.split()[-1])
+```
+
+What the host does for you, so that you need not:
+
+- One turn at a time: `send` is called again only when it has returned (B1).
+- Returning from `send` ends the turn well. Raising `TurnFailed` ends it with your words, and offers to go on where
+  `resumable` says so. Any other exception is a bug of the agent: it is logged, and the person is told so.
+- A stop ends the turn for everyone at once and cancels the task of `send`. Let `asyncio.CancelledError` through;
+  close what you hold in `finally`. Have a softer way to interrupt? Override `Conversation.stop`.
+- Nothing that you report after the end of a turn reaches anybody (T5): you need not check.
+- The sink opens a part before it streams into it, and closes what is open when the turn ends. A wrong sequence of
+  actions cannot be written.
+
+What you do:
+
+- `probe` is quick and never raises. Not usable here and now? Say in `reason` what is missing and in `fix` what to do.
+- Do not block the event loop: import heavy modules at the first use, in a thread.
+- A conversation that its backend keeps by itself says in `memory` what it needs to go on after a restart, and is
+  handed it back in `Start.memory`. One that is told everything each turn builds it from `Prompt.history`.
+- `Prompt.blocks` is what the message's attachments became: text, an image, or a path. Say what you could not show.
+- `usage` is what the backend reported, never an estimate.
+"""
+
+from __future__ import annotations
+
+from jupyter_ahp.host.ports import (
+    Agent,
+    Answer,
+    Block,
+    Capabilities,
+    Confirmation,
+    Conversation,
+    ImageBlock,
+    Json,
+    Model,
+    PathBlock,
+    Probe,
+    Prompt,
+    Start,
+    TextBlock,
+    ToolCall,
+    TurnFailed,
+    TurnOver,
+    TurnSink,
+)
+
+__all__ = [
+    "Agent",
+    "Answer",
+    "Block",
+    "Capabilities",
+    "Confirmation",
+    "Conversation",
+    "ImageBlock",
+    "Json",
+    "Model",
+    "PathBlock",
+    "Probe",
+    "Prompt",
+    "Start",
+    "TextBlock",
+    "ToolCall",
+    "TurnFailed",
+    "TurnOver",
+    "TurnSink",
+]

@@ -1,0 +1,103 @@
+"""Which agents there are: the built-in ones and those of installed packages (entry points `jupyter_ahp.agents`).
+
+Nothing is imported before `find_agents` is called, and making an agent starts nothing. One that cannot be made is
+named in the log with its error and left out; it never breaks the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from jupyter_ahp.agents.base import Agent
+
+GROUP = "jupyter_ahp.agents"
+PROVIDER = re.compile(r"[A-Za-z][A-Za-z0-9+\-.]*\Z")
+
+
+def find_agents(
+    served: Sequence[str] = (),
+    *,
+    models: Sequence[Mapping[str, Any]] = (),
+    data_dir: str | Path | None = None,
+    installed: Iterable[EntryPoint] | None = None,
+    log: logging.Logger | None = None,
+) -> list[Agent]:
+    """Make the agents of a server, in a fixed order: `assistant`, those of others by name, `echo`.
+
+    Parameters
+    ----------
+    served:
+        Which providers are served, in this order (`AHPExtension.agents`); empty means all. A name that there is not
+        is logged.
+    models:
+        `AssistantAgent.models`.
+    data_dir:
+        `AHPExtension.data_dir`, where the small model is; None is the default.
+    installed:
+        Entry points to use instead of those of the installed packages.
+    """
+    log = log or logging.getLogger(__name__)
+    found: list[Agent] = []
+
+    async def alone() -> bool:
+        probes = await asyncio.gather(*(agent.probe() for agent in found if agent.provider != "echo"))
+        return not any(probe.ready for probe in probes)
+
+    def assistant() -> Agent:
+        from jupyter_ahp.agents.assistant import AssistantAgent
+
+        return AssistantAgent(models=models, data_dir=data_dir)
+
+    def echo() -> Agent:
+        from jupyter_ahp.agents.echo import EchoAgent
+
+        return EchoAgent(is_alone=alone)
+
+    points = entry_points(group=GROUP) if installed is None else installed
+    factories: dict[str, Callable[[], Agent]] = {"assistant": assistant}
+    for point in sorted(points, key=lambda point: point.name):
+        if not PROVIDER.match(point.name) or point.name in factories or point.name == "echo":
+            log.error(
+                "The agent “%s” (%s) is left out: the name is taken, or none for an agent",
+                point.name,
+                point.value,
+            )
+            continue
+        factories[point.name] = _of_package(point)
+    factories["echo"] = echo
+
+    for name in served:
+        if name not in factories:
+            log.error("There is no agent “%s” to serve. There are: %s", name, ", ".join(factories))
+    for name in served or factories:
+        if name in factories and (agent := _make(name, factories[name], log)) is not None:
+            found.append(agent)
+    return found
+
+
+def _of_package(point: EntryPoint) -> Callable[[], Agent]:
+    def make() -> Agent:
+        agent = point.load()()
+        if not isinstance(agent, Agent):
+            raise TypeError(
+                f"{point.value} gave a {type(agent).__name__}, not a jupyter_ahp.agents.base.Agent"
+            )
+        if agent.provider != point.name:
+            raise ValueError(f"{point.value} calls itself “{agent.provider}”, its entry point “{point.name}”")
+        return agent
+
+    return make
+
+
+def _make(name: str, factory: Callable[[], Agent], log: logging.Logger) -> Agent | None:
+    try:
+        return factory()
+    except Exception:
+        log.exception("The agent “%s” cannot be used and is left out", name)
+        return None
