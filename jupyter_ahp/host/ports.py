@@ -131,7 +131,9 @@ class TurnFailed(Exception):
     fold under it. `resumable`: trying the same again makes sense (AHP `ErrorResponsePart.resumable`).
     """
 
-    def __init__(self, error_type: str, message: str, *, resumable: bool = False, details: str | None = None) -> None:
+    def __init__(
+        self, error_type: str, message: str, *, resumable: bool = False, details: str | None = None
+    ) -> None:
         super().__init__(message)
         self.error_type = error_type
         self.message = message
@@ -284,7 +286,7 @@ class Conversation(ABC):
 
     async def close(self) -> None:
         """Free what this conversation holds. Called once; nothing runs then."""
-        return None
+        return
 
 
 class Agent(ABC):
@@ -310,7 +312,7 @@ class Agent(ABC):
 
     async def close(self) -> None:
         """The server stops: free what the agent shares among its conversations."""
-        return None
+        return
 
 
 # ── Store ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,349 @@
+"""One chat: an actor that admits what arrives for it in order, and runs its turns.
+
+T1 to T5, T7, T8, D1 to D3, X1 to X3, B1. What is admitted is on disk before it is said (a turn's message), or within
+a second (a draft, a mark). The chat's state changes by actions alone, and only here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ..protocol import status
+from ..protocol.errors import INTERNAL_ERROR, ProtocolError, invalid_params
+from ..protocol.validate import rejection
+from . import clock
+from .channels import ChatChannel
+from .envelope import STREAMED, Envelope
+from .inputs import find_call, find_request, missing_answers
+from .ports import Answer, ChatRecord, Confirmation, Json, StoreError
+from .recovery import restore
+from .saver import Saver
+from .titles import title_of
+from .turns import Turns
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .session import Session
+
+log = logging.getLogger(__name__)
+
+SENDER = "jupyter-ahp.sender"
+SENDER_NAME = "jupyter-ahp.name"
+
+# What the running turn's journal holds: the actions that name a turn, and these.
+_OF_THE_TURN = {"chat/inputRequested", "chat/inputAnswerChanged", "chat/inputCompleted"}
+_OF_THE_CHAT = {"chat/turnStarted", "chat/turnResume", "chat/truncated"}
+
+
+class Refused(Exception):
+    """An action that the host will not act on; the words go to its sender (T7)."""
+
+
+class Chat:
+    """Known by its summary in the session; its turns are read when somebody needs them."""
+
+    def __init__(self, session: Session, uri: str) -> None:
+        self.session = session
+        self.uri = uri
+        self.hub = session.host.hub
+        self.store = session.host.store
+        self.channel: ChatChannel | None = None
+        self.record = ChatRecord(uri)
+        self.turns = Turns(self)
+        self.saver = Saver(f"Chat {uri}", self._save)
+        self._loading = asyncio.Lock()
+        self._inbox: asyncio.Queue[tuple[Connection, int, Json]] = asyncio.Queue()
+        self._worker: asyncio.Task[None] | None = None
+        self._admits: dict[str, Callable[[Connection, int, Json], Awaitable[None]]] = {
+            "chat/turnStarted": self._turn_started,
+            "chat/turnResume": self._turn_resumed,
+            "chat/turnCancelled": self._turn_cancelled,
+            "chat/toolCallConfirmed": self._call_confirmed,
+            "chat/inputAnswerChanged": self._answer_changed,
+            "chat/inputCompleted": self._input_completed,
+            "chat/draftChanged": self._draft_changed,
+            "chat/isReadChanged": self._mark_changed,
+            "chat/isArchivedChanged": self._mark_changed,
+            "chat/truncated": self._truncated,
+            "session/titleChanged": self._title_changed,
+        }
+
+    # ── state ────────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def summary(self) -> Json:
+        return self.session.summary_of(self.uri)
+
+    async def loaded(self) -> ChatChannel:
+        """Its channel, with its turns read. Raises `ProtocolError` when they are there and cannot be read."""
+        async with self._loading:
+            if self.channel is None:
+                try:
+                    stored = await self.store.load_chat(self.session.id, self.uri)
+                    state, recovered = restore(self.summary, stored)
+                    if recovered is not None and self.session.read_only is None:
+                        await self.store.end_turn(self.session.id, self.uri, recovered)
+                except StoreError as error:
+                    raise ProtocolError(INTERNAL_ERROR, f"This chat could not be read: {error}") from error
+                self.record = stored.record
+                self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
+                self.channel.overlay = lambda: {"title": self.summary["title"]}
+                self._mirror()
+        return self.channel
+
+    @property
+    def state(self) -> Json:
+        assert self.channel is not None, "loaded before it is used"
+        return self.channel.state
+
+    def publish(self, action: Json, origin: Json | None = None) -> Envelope:
+        """Reduce, send, write down: the one way in which a chat changes."""
+        channel = self.channel
+        assert channel is not None, "loaded before it is used"
+        envelope = self.hub.publish(channel, action, origin)
+        kind = action["type"]
+        if (
+            self.turns.journalled
+            and ("turnId" in action or kind in _OF_THE_TURN)
+            and kind not in _OF_THE_CHAT
+        ):
+            self.store.journal(self.session.id, self.uri, envelope.action_bytes)
+        if kind not in STREAMED:
+            self._mirror()
+        return envelope
+
+    def _mirror(self) -> None:
+        """What of this state the session's catalogue and its `inputNeeded` show (AHP 3.3, 3.5)."""
+        self.session.chat_changed(self)
+
+    # ── the actor ────────────────────────────────────────────────────────────────────────────────────────────
+    def admit(self, sender: Connection, client_seq: int, action: Json) -> None:
+        """Take an action in; it is answered in its turn by an echo to all, or a refusal to its sender."""
+        self._inbox.put_nowait((sender, client_seq, action))
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while not self._inbox.empty():
+                sender, client_seq, action = self._inbox.get_nowait()
+                try:
+                    await self._admit(sender, client_seq, action)
+                except Refused as refusal:
+                    sender.reject(self.uri, action, client_seq, str(refusal))
+                except (ProtocolError, StoreError) as error:
+                    sender.reject(self.uri, action, client_seq, f"Not done: {error}")
+                except Exception as error:
+                    log.exception("%s on %s failed", action.get("type"), self.uri)
+                    sender.reject(self.uri, action, client_seq, f"Not done: {type(error).__name__}: {error}")
+        finally:
+            self._worker = None
+
+    async def _admit(self, sender: Connection, client_seq: int, action: Json) -> None:
+        kind = action["type"]
+        if kind == "chat/turnCancelled" and not _is_duration(action.get("duration")):
+            action["duration"] = self.turns.duration()
+        problem = rejection(action, "chat")
+        if problem is not None:
+            raise Refused(problem)
+        admit = self._admits.get(kind)
+        if admit is None:
+            raise Refused(f"This host does not act on {kind}.")
+        await self.loaded()
+        if self.session.read_only is not None:
+            raise Refused(self.session.read_only)
+        await admit(sender, client_seq, action)
+
+    def _echo(self, sender: Connection, client_seq: int, action: Json) -> None:
+        sender.took(client_seq, self.publish(action, _origin(sender, client_seq)))
+
+    # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _turn_started(self, sender: Connection, client_seq: int, action: Json) -> None:
+        sender.took(client_seq, await self._begin(sender, action, _origin(sender, client_seq)))
+
+    async def say(self, sender: Connection, message: Json) -> None:
+        """The first message of a new chat, as a turn that the host starts (AHP 4.9). Raises `ProtocolError`."""
+        await self.loaded()
+        turn = {"turnId": str(uuid.uuid4()), "startedAt": clock.now(), "message": message}
+        try:
+            await self._begin(sender, {"type": "chat/turnStarted", **turn}, None)
+        except Refused as refusal:
+            raise invalid_params(str(refusal)) from refusal
+
+    async def _begin(self, sender: Connection, action: Json, origin: Json | None) -> Envelope:
+        """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1)."""
+        state = self.state
+        turn_id = action["turnId"]
+        self.session.check_open()
+        if "activeTurn" in state:
+            raise Refused("A turn is running in this chat. Wait for it, or stop it.")
+        if any(turn["id"] == turn_id for turn in state["turns"]):
+            raise Refused("The chat has a turn of this id already.")
+        message = {**action["message"], "_meta": {**(action["message"].get("_meta") or {}), **stamp(sender)}}
+        await self.turns.accept(
+            {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
+        )
+        envelope = self.publish({**action, "message": message}, origin)
+        self.session.first_words(self, title_of(message["text"]))
+        self.turns.run()
+        return envelope
+
+    async def _turn_resumed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        state = self.state
+        last = state["turns"][-1] if state["turns"] else {}
+        parts = last.get("responseParts") or [{}]
+        self.session.check_open()
+        if "activeTurn" in state:
+            raise Refused("A turn is running in this chat.")
+        if last.get("id") != action["turnId"] or last.get("state") != "error":
+            raise Refused("Only the chat's last turn can be resumed, when it failed.")
+        if parts[-1].get("kind") != "error" or parts[-1].get("resumable") is not True:
+            raise Refused("This turn cannot be resumed. Send the message again.")
+        await self.turns.accept(
+            {
+                "id": last["id"],
+                "startedAt": last.get("startedAt") or state["modifiedAt"],
+                "message": last["message"],
+                "responseParts": parts,
+                **({"usage": last["usage"]} if "usage" in last else {}),
+            },
+            spent=last.get("duration", 0),
+        )
+        self._echo(sender, client_seq, action)
+        self.turns.run()
+
+    async def _turn_cancelled(self, sender: Connection, client_seq: int, action: Json) -> None:
+        active = self.state.get("activeTurn")
+        if active is None or active["id"] != action["turnId"]:
+            raise Refused("This turn does not run.")
+        self.turns.stop(
+            lambda: self._echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
+        )
+
+    async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
+        """X1, X2, X3 for backends whose history is the host's: they are handed the turns that are left."""
+        keep = action.get("turnId")
+        turns = self.state["turns"]
+        if keep is not None and not any(turn["id"] == keep for turn in turns):
+            self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
+            return
+        if "activeTurn" in self.state:
+            self.turns.drop()
+        await self.turns.truncate(keep)
+        self._echo(sender, client_seq, action)
+        if keep is None:
+            await self.turns.forget()
+
+    # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
+    async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        call = find_call(self.state, action["turnId"], action["toolCallId"])
+        if call is None or call["status"] != "pending-confirmation":
+            raise Refused("This tool call does not wait for an answer any more.")
+        # `_meta` of an action replaces the call's (AHP 4.6 rule 6): keep what the agent said there.
+        meta = {**(call.get("_meta") or {}), **(action.get("_meta") or {}), **stamp(sender)}
+        self._echo(sender, client_seq, {**action, "_meta": meta})
+        self.turns.confirmed(
+            action["toolCallId"],
+            Confirmation(
+                approved=action["approved"],
+                option=action.get("selectedOptionId"),
+                edited_input=action.get("editedToolInput"),
+                reason=_words(action.get("reasonMessage")),
+            ),
+        )
+
+    async def _answer_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        if find_request(self.state, action["requestId"]) is None:
+            raise Refused("This question is not open any more.")
+        self._echo(sender, client_seq, action)
+
+    async def _input_completed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        request = find_request(self.state, action["requestId"])
+        if request is None:
+            raise Refused("This question is not open any more.")
+        answers = {**(request.get("answers") or {}), **(action.get("answers") or {})}
+        if action["response"] == "accept" and (missing := missing_answers(request, answers)):
+            raise Refused(f"Not answered yet: {', '.join(missing)}.")
+        self._echo(sender, client_seq, action)
+        self.turns.answered(action["requestId"], Answer(action["response"], answers))
+
+    # ── drafts, marks, title ─────────────────────────────────────────────────────────────────────────────────
+    async def _draft_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        draft = action.get("draft")
+        if draft is not None:
+            draft = {**draft, "_meta": {**(draft.get("_meta") or {}), **stamp(sender)}}
+            action = {**action, "draft": draft}
+        self._echo(sender, client_seq, action)
+        self.record.draft = draft
+        self.saver.soon()
+
+    async def _mark_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        self._echo(sender, client_seq, action)
+
+    async def _title_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        self._echo(sender, client_seq, action)
+        self.session.rename_chat(self, action["title"])
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _save(self) -> None:
+        await self.store.put_chat(self.session.id, self.record)
+
+    @property
+    def idle(self) -> bool:
+        """Nobody watches, nothing runs, nothing waits."""
+        watched = self.channel is not None and self.channel.watched
+        return not watched and not self.turns.running and self._worker is None
+
+    async def unload(self) -> None:
+        """Keep nothing of an idle chat in memory but its summary."""
+        await self.turns.close()
+        await self.saver.close()
+        async with self._loading:
+            if self.idle:
+                self.channel = None
+
+    async def close(self, *, gone: bool = False) -> None:
+        """End what runs; `gone`: the chat is to be deleted, so nothing more is written of it."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+        if gone:
+            self.turns.drop()
+            self.saver.drop()
+        await self.turns.close()
+        await self.saver.close()
+
+
+def stamp(sender: Connection) -> Json:
+    """Who a message is from, for its `_meta` (T3)."""
+    return {SENDER: sender.principal.id, SENDER_NAME: sender.principal.name}
+
+
+def empty_summary(uri: str, *, title: str = "", origin: Json | None = None) -> Json:
+    """The `ChatSummary` of a new chat."""
+    summary: Json = {
+        "resource": uri,
+        "title": title,
+        "status": status.IDLE | status.IS_READ,
+        "modifiedAt": clock.now(),
+        "origin": origin or {"kind": "user"},
+    }
+    return summary
+
+
+def _origin(sender: Connection, client_seq: int) -> Json:
+    return {"clientId": sender.client_id, "clientSeq": client_seq}
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _words(text: object) -> str | None:
+    if isinstance(text, dict):
+        text = text.get("markdown")
+    return text if isinstance(text, str) and text else None

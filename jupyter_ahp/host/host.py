@@ -1,0 +1,395 @@
+"""The host: its sessions, who is connected, and where each message goes.
+
+M1, U1, U5, U6. Nothing starts before somebody asks: the catalogue is read and agents are looked at when the first
+client says `initialize`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..protocol import status, uris
+from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
+from ..protocol.validate import rejection
+from . import clock
+from .channels import Channel, Hub
+from .chat import Chat, empty_summary
+from .connection import Client, Connection
+from .envelope import PLAIN, Envelope, Spelling, encode, respell
+from .methods import METHODS
+from .ports import Agent, Frame, Json, Principal, SessionRecord, Store, StoreError, Transport, Unreadable
+from .roster import Roster
+from .session import Session
+
+log = logging.getLogger(__name__)
+
+_SWEEP = 10.0  # seconds between looks at what nobody uses
+_CLIENT_GRACE = 30_000.0  # ms that a client's announcements outlive its last socket
+_UNUSED_GRACE = 600_000.0  # ms that a session in which nothing was said outlives its last watcher
+_IDLE_GRACE = 600_000.0  # ms that an unwatched chat stays in memory
+_CLIENTS = 1000  # client ids remembered
+
+
+@dataclass(slots=True)
+class HostOptions:
+    """What the host is told by whoever starts it."""
+
+    default_agent: str = ""
+    """The provider of a session that names none; "": the first that is ready."""
+    default_directory: str = ""
+    """Absolute path that a session works in when it names none; "": none."""
+    name: str = "jupyter-ahp"
+    version: str = ""
+    on_activity: Callable[[], None] | None = None
+    """Called when a turn starts, while one runs (every few seconds), and when it ends."""
+
+
+class Host:
+    """One agent host. All its methods belong to one event loop."""
+
+    def __init__(self, store: Store, agents: Sequence[Agent], options: HostOptions) -> None:
+        self.store = store
+        self.options = options
+        self.methods = METHODS
+        self.roster = Roster(agents, options.default_agent)
+        self.hub = Hub(store)
+        self.root = Channel(uris.ROOT, "root", {"agents": []})
+        self.sessions: dict[str, Session] = {}
+        self.unreadable: list[Unreadable] = []
+        self.clients: dict[str, Client] = {}
+        self._sessions_of_chats: dict[str, Session] = {}
+        self._connections: set[Connection] = set()
+        self._last_seen: dict[str, float] = {}
+        self._chat_seen: dict[str, float] = {}
+        self._ready: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
+    async def start(self) -> None:
+        """Open the store; start no agent. Raises `StoreError`."""
+        await self.store.open()
+        await self.hub.open()
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """End what runs so that it can be resumed, write what waits, free everything."""
+        owned = [task for task in (self._sweeper, self._ready, self._probing) if task is not None]
+        for task in owned:
+            task.cancel()
+        if owned:
+            await asyncio.wait(owned)
+        for session in tuple(self.sessions.values()):
+            await session.close()
+        for agent in self.roster.agents.values():
+            try:
+                await agent.close()
+            except Exception:
+                log.exception("Agent %s did not close", agent.provider)
+        await self.hub.sequence.close()
+        await self.store.close()
+
+    async def ready(self) -> None:
+        """The catalogue is read and the agents are known. Raises `ProtocolError` when the store cannot be read."""
+        if self._ready is None:
+            self._ready = asyncio.create_task(self._prepare())
+        try:
+            await asyncio.shield(self._ready)
+        except StoreError as error:
+            self._ready = None
+            raise ProtocolError(NOT_FOUND, f"The chats could not be read: {error}") from error
+
+    async def _prepare(self) -> None:
+        records, agents = await asyncio.gather(self.store.sessions(), self.roster.probe())
+        for record in records:
+            if isinstance(record, Unreadable):
+                log.error("Session %s cannot be read (%s): %s", record.id, record.path, record.reason)
+                self.unreadable.append(record)
+            else:
+                self._settle(record)
+                self.add(Session(self, record, used=True))
+        self.root.state = {"agents": agents, "activeSessions": len(self.sessions)}
+
+    @staticmethod
+    def _settle(record: SessionRecord) -> None:
+        """What ran when the last process died does not run now."""
+        for index, chat in enumerate(record.chats):
+            if chat["status"] & status.IN_PROGRESS:
+                bits = chat["status"] & ~status.ACTIVITY_MASK | status.ERROR
+                chat = {key: value for key, value in chat.items() if key != "activity"}
+                record.chats[index] = {**chat, "status": bits}
+
+    async def look_at_agents(self) -> None:
+        """Probe the agents again; tell everyone if something changed (the list is live)."""
+        agents = await self.roster.probe()
+        if agents != self.root.state["agents"]:
+            self.hub.publish(self.root, {"type": "root/agentsChanged", "agents": agents})
+
+    def look_again(self) -> None:
+        """The same, without waiting."""
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self.look_at_agents())
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP)
+            if self.running and self.options.on_activity is not None:
+                self.options.on_activity()
+            now = clock.monotonic_ms()
+            live = {connection.client_id for connection in self._connections}
+            gone = [
+                client_id
+                for client_id, seen in self._last_seen.items()
+                if client_id not in live and now - seen > _CLIENT_GRACE
+            ]
+            for client_id in gone:
+                del self._last_seen[client_id]
+                for session in self.sessions.values():
+                    session.drop_client(client_id)
+            for session in tuple(self.sessions.values()):
+                await self._sweep_session(session, now)
+
+    async def _sweep_session(self, session: Session, now: float) -> None:
+        for chat in session.chats.values():
+            if chat.channel is None or not chat.idle:
+                self._chat_seen[chat.uri] = now
+            elif now - self._chat_seen.get(chat.uri, now) > _IDLE_GRACE:
+                await chat.unload()
+        if session.used or session.channel.watched or any(not chat.idle for chat in session.chats.values()):
+            session.touched = now
+        elif now - session.touched > _UNUSED_GRACE:
+            await self.dispose(session)
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────
+    def add(self, session: Session) -> None:
+        self.sessions[session.id] = session
+        for chat in session.chats:
+            self._sessions_of_chats[chat] = session
+
+    def index_chat(self, chat: str, session: Session | None) -> None:
+        """A chat came to a session, or (None) it went."""
+        if session is None:
+            self._sessions_of_chats.pop(chat, None)
+        else:
+            self._sessions_of_chats[chat] = session
+
+    def new_session(
+        self, session_id: str, provider: str, chat: str, directories: list[str], config: Json
+    ) -> Session:
+        """A session with its default chat (U2), in memory and in state `creating`."""
+        record = SessionRecord(
+            id=session_id,
+            provider=provider,
+            created_at=clock.now(),
+            default_chat=chat,
+            marks=status.IS_READ,
+            directories=directories,
+            config=config,
+            chats=[empty_summary(chat)],
+        )
+        session = Session(self, record, used=False)
+        session.channel.state = {**session.channel.state, "lifecycle": "creating"}
+        self.add(session)
+        return session
+
+    async def dispose(self, session: Session) -> None:
+        """End a session and everything in it; its watchers are told."""
+        if self.sessions.pop(session.id, None) is None:
+            return
+        for chat in session.chats.values():
+            self.index_chat(chat.uri, None)
+        for channel in (session.channel, *(chat.channel for chat in session.chats.values() if chat.channel)):
+            for connection in channel.watchers:
+                channel.leave(connection)
+                connection.subscriptions.pop(channel.uri, None)
+        await session.close(gone=True)
+        self.tell_root("root/sessionRemoved", {"session": session.uri}, session.provider)
+        self.count_sessions()
+        await self.store.delete_session(session.id)
+
+    def count_sessions(self) -> None:
+        self.hub.publish(
+            self.root, {"type": "root/activeSessionsChanged", "activeSessions": len(self.sessions)}
+        )
+
+    # ── what is where ────────────────────────────────────────────────────────────────────────────────────────
+    def session_named(self, uri: str) -> Session | None:
+        session_id = uris.session_id(uri)
+        return self.sessions.get(session_id) if session_id is not None else None
+
+    def chat_named(self, uri: str) -> Chat | None:
+        """The chat of that URI; a derived one only while its session records it (U5)."""
+        session = self._sessions_of_chats.get(uri)
+        return session.chats.get(uri) if session is not None else None
+
+    async def channel(self, uri: str) -> Channel:
+        """The channel of that (canonical) URI, loaded. Raises `ProtocolError`: -32001, or -32008 (U6)."""
+        kind = uris.channel_kind(uri)
+        if kind == "root":
+            return self.root
+        if kind == "session":
+            session = self.session_named(uri)
+            if session is not None:
+                await session.open()
+                return session.channel
+        elif kind == "chat":
+            chat = self.chat_named(uri)
+            if chat is not None:
+                await chat.session.open()
+                return await chat.loaded()
+        else:
+            raise ProtocolError(NOT_FOUND, f"Resource not found: {uri}")
+        raise channel_not_found(uri)
+
+    def provider_of(self, channel: str) -> str | None:
+        session = self.session_named(channel) or self._sessions_of_chats.get(channel)
+        return session.provider if session is not None else None
+
+    @property
+    def running(self) -> int:
+        """Turns that run."""
+        return sum(
+            chat.turns.running for session in self.sessions.values() for chat in session.chats.values()
+        )
+
+    @property
+    def session_count(self) -> int:
+        """Sessions known so far; none before the catalogue was read."""
+        return len(self.sessions)
+
+    def turn_changed(self) -> None:
+        if self.options.on_activity is not None:
+            self.options.on_activity()
+
+    def directories(self, asked: list[str] | None) -> list[str]:
+        """A session's directories as URIs: those asked for, else the default one."""
+        if asked is not None:
+            return asked
+        default = self.options.default_directory
+        return [Path(default).as_uri()] if default else []
+
+    # ── connections ──────────────────────────────────────────────────────────────────────────────────────────
+    def connect(self, transport: Transport, principal: Principal) -> Connection:
+        """A client's socket is open."""
+        connection = Connection(self, transport, principal)
+        self._connections.add(connection)
+        return connection
+
+    def greet(self, connection: Connection, client: Client) -> None:
+        """A handshake is through."""
+        connection.client = client
+        connection.version = client.version
+        connection.spelling = client.spelling
+        self.clients.pop(client.client_id, None)
+        self.clients[client.client_id] = client
+        self._last_seen[client.client_id] = clock.monotonic_ms()
+        live = {other.client_id for other in self._connections}
+        for client_id in [known for known in self.clients if known not in live][
+            : max(0, len(self.clients) - _CLIENTS)
+        ]:
+            del self.clients[client_id]
+
+    def left(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if connection.client is not None:
+            self._last_seen[connection.client_id] = clock.monotonic_ms()
+
+    def connection_of(self, client_id: str) -> Connection | None:
+        """A live connection of that client, the one to answer when its old one is gone."""
+        return next((other for other in self._connections if other.client_id == client_id), None)
+
+    def tell_root(self, method: str, params: Json, provider: str | None = None) -> None:
+        """A notification to all who watch the root, encoded once for each spelling (AHP 2.3)."""
+        frames: dict[Spelling, Frame] = {}
+        for connection in self.root.watchers:
+            spelling = connection.spelling
+            frame = frames.get(spelling)
+            if frame is None:
+                message = {"channel": uris.ROOT, **params}
+                if spelling is not PLAIN:
+                    message = respell(message, spelling, provider)
+                frame = frames[spelling] = Frame(
+                    encode({"jsonrpc": "2.0", "method": method, "params": message})
+                )
+            connection.send(frame)
+
+    async def unsubscribe(self, connection: Connection, params: Any) -> None:
+        """A notification: what it names and is not watched changes nothing (AHP 1.6)."""
+        try:
+            uri = uris.canonical(str(params.get("channel")))
+        except ValueError:
+            return
+        session = self.session_named(uri)
+        channel = connection.subscriptions.pop(session.uri if session is not None else uri, None)
+        if channel is not None:
+            channel.leave(connection)
+        if session is not None:
+            session.drop_client(connection.client_id)
+
+    # ── actions ──────────────────────────────────────────────────────────────────────────────────────────────
+    async def dispatch(self, connection: Connection, params: Any) -> None:
+        """`dispatchAction`: to its channel's owner, in order. One on no channel is ignored (AHP 1.8)."""
+        channel, client_seq, action = (params.get(key) for key in ("channel", "clientSeq", "action"))
+        if not isinstance(channel, str) or not isinstance(action, dict) or not isinstance(client_seq, int):
+            log.info("A dispatchAction of client %s is malformed: ignored", connection.client_id)
+            return
+        try:
+            uri = uris.canonical(channel)
+        except ValueError:
+            return
+        connection.name_session(uri)
+        client = connection.client
+        assert client is not None, "dispatched after the handshake"
+        session, chat = self.session_named(uri), self.chat_named(uri)
+        if uri != uris.ROOT and session is None and chat is None:
+            return
+        if not isinstance(action.get("type"), str):
+            connection.reject(uri, action, client_seq, "An action needs a type.")
+        elif not client.take(client_seq):
+            await self._answer_again(connection, uri, client_seq)
+        elif chat is not None:
+            await chat.session.open()
+            chat.admit(connection, client_seq, action)
+        elif session is not None:
+            await session.admit(connection, client_seq, action)
+        else:
+            self._root_action(connection, client_seq, action)
+
+    def _root_action(self, connection: Connection, client_seq: int, action: Json) -> None:
+        problem = rejection(action, "root")
+        if problem is None and action["type"] == "root/configChanged":
+            # Windows mirror their own settings here. This host has none: they change nothing and concern nobody else.
+            if client_seq:
+                origin = {"clientId": connection.client_id, "clientSeq": client_seq}
+                connection.deliver(Envelope(uris.ROOT, action, self.hub.sequence.next(), origin))
+            return
+        connection.reject(
+            uris.ROOT, action, client_seq, problem or f"This host does not act on {action['type']}."
+        )
+
+    async def _answer_again(self, connection: Connection, uri: str, client_seq: int) -> None:
+        """An action that was taken before is not taken twice; its sender, which came back, is answered again."""
+        client = connection.client
+        before = client.taken.get(client_seq) if client is not None else None
+        if before is None or before.action["type"] in ("chat/turnStarted", "chat/turnResume"):
+            return  # it waits its turn, or its echo is in the replay or the snapshot that the client was given
+        reason = before.reason
+        if reason is None:
+            channel = await self.channel(uri)
+            if not channel.would_keep(before.action):
+                reason = "This was done already, and changed by somebody since."
+        connection.deliver(
+            Envelope(
+                uri,
+                before.action,
+                self.hub.sequence.next(),
+                before.origin,
+                provider=before.provider,
+                reason=reason,
+            )
+        )

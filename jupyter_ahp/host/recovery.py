@@ -1,0 +1,61 @@
+"""A chat as the store has it, back into a state.
+
+What the last process was streaming when it died is an ended turn that can be resumed (design, *Store*).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..protocol import status
+from ..protocol.reducers import REDUCERS
+from .ports import Json, StoredChat
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED: Json = {
+    "kind": "error",
+    "error": {
+        "errorType": "interrupted",
+        "message": "The server stopped while this was running. What was written is kept.",
+    },
+    "resumable": True,
+}
+PROBLEMS = "jupyter-ahp.problems"
+
+
+def restore(summary: Json, stored: StoredChat) -> tuple[Json, Json | None]:
+    """The chat's state, and the turn to be written as ended, if one was interrupted."""
+    turns = stored.turns
+    if stored.active is not None and turns and turns[-1]["id"] == stored.active["id"]:
+        turns = turns[:-1]  # it failed, and was being resumed
+    failed = bool(turns) and turns[-1].get("state") == "error"
+    marks = summary["status"] & ~status.ACTIVITY_MASK
+    state: Json = {
+        **summary,
+        "status": marks | (status.ERROR if failed else status.IDLE),
+        "turns": turns,
+    }
+    state.pop("activity", None)
+    record = stored.record
+    if record.draft is not None:
+        state["draft"] = record.draft
+    if record.queued:
+        state["queuedMessages"] = record.queued
+    if record.steering is not None:
+        state["steeringMessage"] = record.steering
+    if stored.problems:
+        log.warning("%s: %s", summary["resource"], "; ".join(stored.problems))
+        state["_meta"] = {PROBLEMS: stored.problems}
+    if stored.active is None:
+        return state, None
+    reduce = REDUCERS["chat"]
+    state = {**state, "activeTurn": stored.active}
+    for action in stored.active_actions:
+        state = reduce(state, action)
+    if "activeTurn" in state:
+        state = reduce(
+            state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": INTERRUPTED}
+        )
+    state = {key: value for key, value in state.items() if key != "activity"}
+    return state, state["turns"][-1]

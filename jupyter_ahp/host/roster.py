@@ -1,0 +1,96 @@
+"""The agents that are served, and what clients are told of them (AHP 2.1).
+
+An agent that cannot be used is listed with the reason and the fix, and never breaks the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from .ports import Agent, Json, Model, Probe
+
+log = logging.getLogger(__name__)
+
+UNAVAILABLE = "jupyter-ahp.unavailable"
+NOTE = "jupyter-ahp.note"
+_PATIENCE = 3.0  # seconds for one agent's probe
+
+
+class Roster:
+    """Agents by provider, in the order in which they are offered, with what their last probe said."""
+
+    def __init__(self, agents: Sequence[Agent], default: str) -> None:
+        self.agents = {agent.provider: agent for agent in agents}
+        self._default = default
+        self._probes: dict[str, Probe] = {}
+
+    async def probe(self) -> list[Json]:
+        """Look at every agent, all at once; what root state says of them."""
+        agents = list(self.agents.values())
+        for agent, probe in zip(agents, await asyncio.gather(*map(_probe, agents)), strict=True):
+            self._probes[agent.provider] = probe
+        return [self.info(agent) for agent in agents]
+
+    def probed(self, provider: str) -> Probe:
+        return self._probes.get(provider, Probe(False, reason="It was not looked at yet."))
+
+    @property
+    def default(self) -> str | None:
+        """The provider of a session that names none: the configured one, else the first that is ready."""
+        if self._default in self.agents:
+            return self._default
+        ready = (name for name in self.agents if self.probed(name).ready)
+        return next(ready, next(iter(self.agents), None))
+
+    def ready(self) -> list[str]:
+        return [name for name in self.agents if self.probed(name).ready]
+
+    def info(self, agent: Agent) -> Json:
+        """`AgentInfo`. At least one model, and `protectedResources` always: clients take their absence for a gate."""
+        probe = self.probed(agent.provider)
+        can = agent.capabilities
+        capabilities: Json = {}
+        if can.several_chats:
+            capabilities["multipleChats"] = {"fork": True} if can.fork else {}
+        if can.several_directories:
+            capabilities["multipleWorkingDirectories"] = {}
+        info: Json = {
+            "provider": agent.provider,
+            "displayName": agent.display_name,
+            "description": agent.description,
+            "models": [_model(agent.provider, model, probe.ready) for model in probe.models]
+            or [_model(agent.provider, Model("default", agent.display_name), probe.ready)],
+            "protectedResources": [],
+            "capabilities": capabilities,
+        }
+        if not probe.ready:
+            info["_meta"] = {UNAVAILABLE: {"reason": probe.reason, "fix": probe.fix}}
+        elif probe.note:
+            info["_meta"] = {NOTE: probe.note}
+        return info
+
+
+def _model(provider: str, model: Model, ready: bool) -> Json:
+    out: Json = {"id": model.id, "provider": provider, "name": model.name, "supportsVision": model.vision}
+    if model.context_window is not None:
+        out["maxContextWindow"] = model.context_window
+    if not ready:
+        out["policyState"] = "disabled"
+    return out
+
+
+async def _probe(agent: Agent) -> Probe:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await agent.probe()
+    except TimeoutError:
+        return Probe(
+            False, reason=f"It did not answer within {_PATIENCE:.0f} s.", fix="Look into the server's log."
+        )
+    except Exception as error:
+        log.exception("Agent %s could not be looked at", agent.provider)
+        return Probe(
+            False, reason=f"It failed: {error or type(error).__name__}.", fix="Look into the server's log."
+        )

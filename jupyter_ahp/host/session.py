@@ -1,0 +1,364 @@
+"""A session: its chats, its settings, and what the catalogue shows of it.
+
+U1 to U10, T8, AHP 3. Its state is small and changes in one tick; what takes time belongs to a chat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from ..protocol import status, uris
+from ..protocol.errors import INVALID_PARAMS, ProtocolError
+from ..protocol.validate import rejection
+from . import clock
+from .channels import Channel
+from .chat import Chat, Refused, empty_summary
+from .inputs import needed
+from .ports import Agent, Json, SessionRecord, StoreError
+from .saver import Saver
+
+if TYPE_CHECKING:
+    from .connection import Connection
+    from .host import Host
+
+log = logging.getLogger(__name__)
+
+_MIRRORED = ("status", "modifiedAt", "activity", "interactivity", "workingDirectories")
+_COMPACT = ("resource", "title", "origin", "interactivity", "status")
+
+
+class Session:
+    """One session of the catalogue. `open` takes it for this server; until then it is only listed."""
+
+    def __init__(self, host: Host, record: SessionRecord, *, used: bool) -> None:
+        self.host = host
+        self.id = record.id
+        self.provider = record.provider
+        self.created_at = record.created_at
+        self.default_chat = record.default_chat
+        self.directories = record.directories
+        self.meta = record.meta
+        self.used = used
+        """Something was said or set in it; an unused one goes when nobody watches it."""
+        self.touched = clock.monotonic_ms()
+        self.read_only: str | None = None
+        self.uri = uris.session_uri(record.id)
+        self._opening = asyncio.Lock()
+        self._opened = False
+        self.chats = {summary["resource"]: Chat(self, summary["resource"]) for summary in record.chats}
+        self.channel = Channel(self.uri, "session", self._first_state(record), provider=record.provider)
+        self.channel.overlay = self._activity
+        self.saver = Saver(f"Session {record.title or record.id}", self._save)
+
+    def _first_state(self, record: SessionRecord) -> Json:
+        state: Json = {
+            "provider": record.provider,
+            "title": record.title,
+            "status": status.IDLE | record.marks,
+            "lifecycle": "ready",
+            "workingDirectories": record.directories,
+            "activeClients": [],
+            "chats": record.chats,
+            "defaultChat": record.default_chat,
+        }
+        if self.agent is not None:
+            schema = self.agent.config_schema(record.config)
+            if schema.get("properties"):
+                state["config"] = {"schema": schema, "values": record.config}
+        return state
+
+    # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def state(self) -> Json:
+        state: Json = self.channel.state
+        return state
+
+    @property
+    def agent(self) -> Agent | None:
+        return self.host.roster.agents.get(self.provider)
+
+    @property
+    def agent_name(self) -> str:
+        return self.agent.display_name if self.agent else self.provider
+
+    @property
+    def config(self) -> Json:
+        values: Json = (self.state.get("config") or {}).get("values", {})
+        return values
+
+    def summary_of(self, chat: str) -> Json:
+        summary: Json = next(entry for entry in self.state["chats"] if entry["resource"] == chat)
+        return summary
+
+    def paths_of(self, chat: Chat) -> list[str]:
+        """The absolute paths that a chat works in (U11)."""
+        chosen = self.summary_of(chat.uri).get("workingDirectories", self.directories)
+        return [url2pathname(urlsplit(uri).path) for uri in chosen if uri.startswith("file:")]
+
+    def status(self) -> tuple[int, str | None]:
+        """Its status bits and activity, from its chats (AHP 3.3); the marks are its own."""
+        chats = self.state["chats"]
+        lead = next((chat for chat in chats if chat["resource"] == self.default_chat), None)
+        lead = lead or max(chats, key=lambda chat: str(chat["modifiedAt"]), default=None)
+        bits = lead["status"] & status.ACTIVITY_MASK if lead else status.IDLE
+        if any(chat["status"] & status.INPUT_NEEDED == status.INPUT_NEEDED for chat in chats):
+            bits = status.INPUT_NEEDED
+        elif any(chat["status"] & status.ERROR for chat in chats):
+            bits = (bits & ~status.IDLE) | status.ERROR
+        return (self.state["status"] & ~status.ACTIVITY_MASK) | bits, (lead or {}).get("activity")
+
+    def _activity(self) -> Json:
+        bits, activity = self.status()
+        return {"status": bits, "activity": activity} if activity else {"status": bits}
+
+    def summary(self) -> Json:
+        """`SessionSummary`, with the compact list of its chats."""
+        state = self.state
+        bits, activity = self.status()
+        summary: Json = {
+            "resource": self.uri,
+            "provider": self.provider,
+            "title": state["title"],
+            "status": bits,
+            "createdAt": self.created_at,
+            "modifiedAt": self.modified_at,
+            "workingDirectories": state["workingDirectories"],
+            "defaultChat": self.default_chat,
+            "chats": self._compact(),
+        }
+        if activity:
+            summary["activity"] = activity
+        return summary
+
+    @property
+    def modified_at(self) -> str:
+        return max((str(chat["modifiedAt"]) for chat in self.state["chats"]), default=self.created_at)
+
+    def _compact(self) -> list[Json]:
+        return [{key: chat[key] for key in _COMPACT if key in chat} for chat in self.state["chats"]]
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
+    async def open(self) -> None:
+        """Take it for this server; if another has it, it is read-only here (design, *Store*)."""
+        async with self._opening:
+            if self._opened and self.read_only is None:
+                return
+            owner = await self.host.store.claim(self.id)
+            self._opened = True
+            self.read_only = f"Open in another server, read-only here ({owner})." if owner else None
+
+    def check_open(self) -> None:
+        """Whether a turn may start. Raises `Refused`."""
+        if self.state["lifecycle"] != "ready":
+            error = self.state.get("creationError") or {}
+            raise Refused(error.get("message") or "The session is not ready.")
+        if self.state["status"] & status.IS_ARCHIVED:
+            raise Refused("This session is archived. Take it out of the archive to go on.")
+
+    def ready(self) -> None:
+        """Creation ends: well, or with the reason why its agent cannot be used."""
+        probe = self.host.roster.probed(self.provider)
+        if probe.ready:
+            self._publish({"type": "session/ready"})
+            return
+        words = " ".join(
+            text for text in (f"{self.agent_name} cannot be used.", probe.reason, probe.fix) if text
+        )
+        self._publish({"type": "session/creationFailed", "error": {"errorType": "noAgent", "message": words}})
+
+    async def close(self, *, gone: bool = False) -> None:
+        """End what runs in it; `gone`: it is to be deleted."""
+        for chat in self.chats.values():
+            await chat.close(gone=gone)
+        if gone:
+            self.saver.drop()
+        await self.saver.close()
+
+    def record(self) -> SessionRecord:
+        state = self.state
+        return SessionRecord(
+            id=self.id,
+            provider=self.provider,
+            created_at=self.created_at,
+            default_chat=self.default_chat,
+            title=state["title"],
+            marks=state["status"] & ~status.ACTIVITY_MASK,
+            directories=state["workingDirectories"],
+            config=self.config,
+            chats=state["chats"],
+            meta=self.meta,
+        )
+
+    async def _save(self) -> None:
+        if self.read_only is None:
+            await self.host.store.put_session(self.record())
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────
+    def _publish(self, action: Json, origin: Json | None = None) -> Any:
+        envelope = self.host.hub.publish(self.channel, action, origin)
+        if action["type"] != "session/activeClientSet":
+            self.saver.soon()
+        return envelope
+
+    def _tell(self, **changes: Any) -> None:
+        """Everyone who watches the catalogue."""
+        self.host.tell_root(
+            "root/sessionSummaryChanged", {"session": self.uri, "changes": changes}, self.provider
+        )
+
+    def chat_changed(self, chat: Chat) -> None:
+        """A chat's state moved: mirror it (AHP 3.3, 3.5)."""
+        entry = self.summary_of(chat.uri)
+        state = chat.state
+        changes = {key: state.get(key) for key in _MIRRORED if state.get(key) != entry.get(key)}
+        if changes:
+            before = self.status()
+            self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": changes})
+            bits, activity = self.status()
+            told: Json = {"modifiedAt": self.modified_at}
+            if (bits, activity) != before:
+                told |= {"status": bits, "activity": activity or ""}
+            if "status" in changes:
+                told["chats"] = self._compact()
+            self._tell(**told)
+        self._mirror_inputs(chat, state)
+
+    def _mirror_inputs(self, chat: Chat, state: Json) -> None:
+        held = {
+            entry["id"]: entry for entry in self.state.get("inputNeeded", ()) if entry["chat"] == chat.uri
+        }
+        wanted = needed(chat.uri, state) if held or state["status"] & 16 else {}
+        for entry_id, entry in wanted.items():
+            if held.get(entry_id) != entry:
+                self._publish({"type": "session/inputNeededSet", "request": entry})
+        for entry_id in held.keys() - wanted.keys():
+            self._publish({"type": "session/inputNeededRemoved", "id": entry_id})
+
+    def first_words(self, chat: Chat, title: str) -> None:
+        """T8: the first message names what has no name."""
+        self.use()
+        if title and not self.summary_of(chat.uri)["title"]:
+            self.rename_chat(chat, title)
+
+    def rename_chat(self, chat: Chat, title: str) -> None:
+        """A session of one chat is named with it."""
+        self.use()
+        self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": {"title": title}})
+        self._tell(chats=self._compact())
+        if chat.uri == self.default_chat and (not self.state["title"] or len(self.chats) == 1):
+            self._publish({"type": "session/titleChanged", "title": title})
+            self._tell(title=title)
+
+    def turn_ended(self, chat: Chat) -> None:
+        """Something new to read, for whoever did not watch."""
+        if self.state["status"] & status.IS_READ:
+            self._publish({"type": "session/isReadChanged", "isRead": False})
+            self._tell(status=self.status()[0])
+        self.saver.soon()
+
+    def say_problem(self, words: str) -> None:
+        """Something went wrong that no turn can say any more."""
+        log.error("%s: %s", self.uri, words)
+        meta = {**(self.state.get("_meta") or {}), "jupyter-ahp.problem": words}
+        self._publish({"type": "session/metaChanged", "_meta": meta})
+
+    def use(self) -> None:
+        self.used = True
+
+    # ── chats ────────────────────────────────────────────────────────────────────────────────────────────────
+    async def add_chat(self, uri: str, directories: list[str] | None) -> Chat:
+        """A second chat (U8, U11). Raises `ProtocolError`."""
+        if directories is not None and (outside := set(directories) - set(self.state["workingDirectories"])):
+            raise ProtocolError(
+                INVALID_PARAMS, f"Not among the session's directories: {', '.join(sorted(outside))}"
+            )
+        summary = empty_summary(uri)
+        if directories is not None:
+            summary["workingDirectories"] = directories
+        chat = self.chats[uri] = Chat(self, uri)
+        self.use()
+        self._publish({"type": "session/chatAdded", "summary": summary})
+        self._tell(chats=self._compact())
+        await self.saver.now()
+        return chat
+
+    async def remove_chat(self, uri: str) -> None:
+        """Close a chat that is not the default one (U7, U9)."""
+        chat = self.chats[uri]
+        await chat.close(gone=True)
+        del self.chats[uri]
+        self._publish({"type": "session/chatRemoved", "chat": uri})
+        self._tell(chats=self._compact())
+        await self.host.store.delete_chat(self.id, uri)
+        await self.saver.now()
+
+    # ── what clients ask of it ───────────────────────────────────────────────────────────────────────────────
+    async def admit(self, sender: Connection, client_seq: int, action: Json) -> None:
+        """An action on the session's channel: an echo to all, or a refusal to its sender (T7)."""
+        try:
+            problem = rejection(action, "session")
+            if problem is not None:
+                raise Refused(problem)
+            await self.open()
+            if self.read_only is not None:
+                raise Refused(self.read_only)
+            self._admit(sender, client_seq, action)
+        except Refused as refusal:
+            sender.reject(self.uri, action, client_seq, str(refusal))
+        except (ProtocolError, StoreError) as error:
+            sender.reject(self.uri, action, client_seq, f"Not done: {error}")
+
+    def _admit(self, sender: Connection, client_seq: int, action: Json) -> None:
+        match action["type"]:
+            case "session/titleChanged":
+                self._echo(sender, client_seq, action)
+                self.use()
+                self._tell(title=action["title"])
+                if len(self.chats) == 1:
+                    only = self.chats[self.default_chat]
+                    if self.summary_of(only.uri)["title"] != action["title"]:
+                        self.rename_chat(only, action["title"])
+            case "session/isReadChanged" | "session/isArchivedChanged":
+                self._echo(sender, client_seq, action)
+                self._tell(status=self.status()[0])
+            case "session/configChanged":
+                self._check_config(action)
+                self._echo(sender, client_seq, action)
+            case "session/activeClientSet":
+                self._set_client(sender, client_seq, action)
+            case "session/activeClientRemoved":
+                if action["clientId"] != sender.client_id:
+                    raise Refused("A client takes only itself away.")
+                self._echo(sender, client_seq, action)
+            case kind:
+                raise Refused(f"This host does not act on {kind}.")
+
+    def _echo(self, sender: Connection, client_seq: int, action: Json) -> None:
+        envelope = self._publish(action, {"clientId": sender.client_id, "clientSeq": client_seq})
+        sender.took(client_seq, envelope)
+
+    def _check_config(self, action: Json) -> None:
+        properties = ((self.state.get("config") or {}).get("schema") or {}).get("properties", {})
+        for key in action["config"]:
+            if key not in properties:
+                raise Refused(f"This session has no setting {key!r}.")
+            if self.used and not properties[key].get("sessionMutable"):
+                raise Refused(f"{properties[key].get('title', key)} cannot be changed once a chat has begun.")
+
+    def _set_client(self, sender: Connection, client_seq: int, action: Json) -> None:
+        client = action["activeClient"]
+        if client["clientId"] != sender.client_id:
+            raise Refused("A client announces only itself.")
+        if (
+            client not in self.state["activeClients"]
+        ):  # an unchanged one is not echoed: clients exist that loop
+            self._echo(sender, client_seq, action)
+
+    def drop_client(self, client_id: str) -> None:
+        """A client left: what it announced is gone."""
+        if any(client["clientId"] == client_id for client in self.state["activeClients"]):
+            self._publish({"type": "session/activeClientRemoved", "clientId": client_id})

@@ -1,0 +1,255 @@
+"""The sink that backends report a turn to: it writes the actions, so that they cannot be written wrong.
+
+T4, T5, T9, B3; AHP 4.3 to 4.7. A part is opened before it streams and an append goes to the part that is open; a tool
+call moves only along the table of AHP 4.5; after the turn's end nothing changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from .ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink
+
+Emit: TypeAlias = Callable[[Json], object]
+
+STOPPED = {"completed", "cancelled"}
+
+
+class ChatSink(TurnSink):
+    """One turn's sink. `emit` takes a chat action, reduces it and sends it; it is not called after `end`."""
+
+    def __init__(self, turn_id: str, emit: Emit, *, parts: int = 0) -> None:
+        self.turn_id = turn_id
+        self.over = False
+        self._emit = emit
+        self._count = itertools.count(parts + 1)
+        self._open: tuple[str, str] | None = None
+        self._calls: dict[str, Call] = {}
+        self._questions: dict[str, asyncio.Future[Answer]] = {}
+        self._activity: str | None = None
+
+    # ── what the backend says ────────────────────────────────────────────────────────────────────────────────
+    def markdown(self, text: str) -> None:
+        self._stream("markdown", "chat/delta", text)
+
+    def reasoning(self, text: str) -> None:
+        self._stream("reasoning", "chat/reasoning", text)
+
+    def notice(self, text: str) -> None:
+        self._part({"kind": "systemNotification", "content": text})
+
+    def resource(self, uri: str, *, content_type: str | None = None, size: int | None = None) -> None:
+        part: Json = {"kind": "contentRef", "uri": uri}
+        if content_type is not None:
+            part["contentType"] = content_type
+        if size is not None:
+            part["sizeHint"] = size
+        self._part(part)
+
+    def activity(self, text: str | None) -> None:
+        if text == self._activity or self.over:
+            return
+        self._activity = text
+        self._say("chat/activityChanged", **({"activity": text} if text else {}))
+
+    def usage(
+        self,
+        *,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cache_read_tokens: int | None = None,
+        model: str | None = None,
+        meta: Json | None = None,
+    ) -> None:
+        reported = {
+            "inputTokens": input_tokens,
+            "outputTokens": output_tokens,
+            "cacheReadTokens": cache_read_tokens,
+            "model": model,
+            "_meta": meta,
+        }
+        self._turn("chat/usage", usage={key: value for key, value in reported.items() if value is not None})
+
+    def tool(
+        self,
+        name: str,
+        *,
+        title: str,
+        call_id: str | None = None,
+        intention: str | None = None,
+        meta: Json | None = None,
+    ) -> ToolCall:
+        if call_id in self._calls:
+            raise ValueError(f"This turn has a tool call {call_id!r} already.")
+        call = Call(self, call_id or f"call-{uuid.uuid4().hex[:12]}")
+        self._calls[call.id] = call
+        self._open = None
+        start: Json = {"toolCallId": call.id, "toolName": name, "displayName": title}
+        if intention is not None:
+            start["intention"] = intention
+        if meta is not None:
+            start["_meta"] = meta
+        self._turn("chat/toolCallStart", **start)
+        return call
+
+    async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
+        if self.over:
+            raise TurnOver
+        request: Json = {"id": f"ask-{uuid.uuid4().hex[:12]}", "message": message}
+        if questions:
+            request["questions"] = list(questions)
+        if url is not None:
+            request["url"] = url
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._questions[request["id"]] = future
+        self._open = None
+        self._say("chat/inputRequested", request=request)
+        return await future
+
+    # ── what people answer: the chat calls these after it said the action ────────────────────────────────────
+    def answered(self, request_id: str, answer: Answer) -> None:
+        future = self._questions.pop(request_id, None)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def confirmed(self, call_id: str, confirmation: Confirmation) -> None:
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.confirmed(confirmation)
+
+    def end(self) -> None:
+        """The turn is over: nothing said from now on is heard, and whoever waits for a person stops waiting (T5)."""
+        if self.over:
+            return
+        if self._activity is not None:
+            self.activity(None)
+        self.over = True
+        for call in self._calls.values():
+            call.end()
+        for future in self._questions.values():
+            if not future.done():
+                future.set_exception(TurnOver())
+                future.exception()  # the backend may have stopped waiting
+        self._questions.clear()
+
+    # ── actions ──────────────────────────────────────────────────────────────────────────────────────────────
+    def _stream(self, kind: str, action: str, text: str) -> None:
+        if not text or self.over:
+            return
+        if self._open is None or self._open[0] != kind:
+            part_id = f"p{next(self._count)}"
+            self._part({"kind": kind, "id": part_id, "content": ""})
+            self._open = (kind, part_id)
+        self._emit({"type": action, "turnId": self.turn_id, "partId": self._open[1], "content": text})
+
+    def _part(self, part: Json) -> None:
+        self._open = None
+        self._turn("chat/responsePart", part=part)
+
+    def _turn(self, kind: str, **fields: Any) -> None:
+        self._say(kind, turnId=self.turn_id, **fields)
+
+    def _say(self, kind: str, **fields: Any) -> None:
+        if not self.over:
+            self._emit({"type": kind, **fields})
+
+    def call_says(self, call: Call, kind: str, **fields: Any) -> None:
+        self._turn(kind, toolCallId=call.id, **fields)
+
+
+class Call(ToolCall):
+    """A tool call. `state` follows AHP 4.5; a method that does not fit it changes nothing."""
+
+    def __init__(self, sink: ChatSink, call_id: str) -> None:
+        self.id = call_id
+        self._sink = sink
+        self._state = "streaming"
+        self._waiting: asyncio.Future[Confirmation] | None = None
+
+    def input(self, delta: str) -> None:
+        if delta and self._state == "streaming":
+            self._say("chat/toolCallDelta", content=delta)
+
+    def run(self, message: str, *, tool_input: str | None = None) -> None:
+        if self._state == "streaming":
+            self._ready(message, tool_input, confirmed="not-needed")
+            self._state = "running"
+
+    async def confirm(
+        self,
+        message: str,
+        *,
+        title: str,
+        tool_input: str | None = None,
+        options: Sequence[Json] = (),
+        edits: Sequence[Json] = (),
+        editable: bool = False,
+    ) -> Confirmation:
+        if self._sink.over or self._state in STOPPED:
+            raise TurnOver
+        if self._waiting is not None:
+            raise RuntimeError(f"Tool call {self.id!r} is asking already.")
+        asked: Json = {"confirmationTitle": title}
+        if options:
+            asked["options"] = list(options)
+        if edits:
+            asked["edits"] = {"items": list(edits)}
+        if editable:
+            asked["editable"] = True
+        self._state = "pending"
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._ready(message, tool_input, **asked)
+        try:
+            return await self._waiting
+        finally:
+            self._waiting = None
+
+    def confirmed(self, confirmation: Confirmation) -> None:
+        if self._state != "pending":
+            return
+        self._state = "running" if confirmation.approved else "cancelled"
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(confirmation)
+
+    def content(self, blocks: Sequence[Json]) -> None:
+        if self._state == "running":
+            self._say("chat/toolCallContentChanged", content=list(blocks))
+
+    def done(self, message: str, *, content: Sequence[Json] = (), structured: Json | None = None) -> None:
+        result: Json = {"success": True, "pastTenseMessage": message}
+        if structured is not None:
+            result["structuredContent"] = structured
+        self._complete(result, message, content)
+
+    def failed(self, message: str, *, error: str, content: Sequence[Json] = ()) -> None:
+        self._complete(
+            {"success": False, "pastTenseMessage": message, "error": {"message": error}}, message, content
+        )
+
+    def end(self) -> None:
+        self._state = "cancelled" if self._state not in STOPPED else self._state
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(TurnOver())
+            self._waiting.exception()
+
+    def _complete(self, result: Json, message: str, content: Sequence[Json]) -> None:
+        if self._state == "streaming":  # a call that was never said to run has to, to end
+            self.run(message)
+        if self._state != "running":
+            return
+        if content:
+            result["content"] = list(content)
+        self._state = "completed"
+        self._say("chat/toolCallComplete", result=result)
+
+    def _ready(self, message: str, tool_input: str | None, **fields: Any) -> None:
+        if tool_input is not None:
+            fields["toolInput"] = tool_input
+        self._say("chat/toolCallReady", invocationMessage=message, **fields)
+
+    def _say(self, kind: str, **fields: Any) -> None:
+        self._sink.call_says(self, kind, **fields)
