@@ -1,21 +1,72 @@
-"""AI agents where data work happens: an Agent Host Protocol host inside Jupyter Server, with its faces."""
+"""AI agents where data work happens: chats with them, from Python and in a notebook.
+
+```python
+from jupyter_ahp import Chat
+
+chat = Chat()
+chat.send("What is a p-value?")
+```
+
+Importing this imports nothing heavy: each name is looked up when it is first used.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from .client.attach import Text
+    from .client.chat import AsyncChat
+    from .client.errors import NoHost, Refused, TurnFailed
+    from .client.sync import connect
+    from .notebook.chat import Chat
+    from .notebook.widget import ChatWidget
+
+__all__ = [
+    "AsyncChat",
+    "Chat",
+    "ChatWidget",
+    "NoHost",
+    "Refused",
+    "Text",
+    "TurnFailed",
+    "__version__",
+    "connect",
+]
+
+_HOMES = {
+    "AsyncChat": "client.chat",
+    "Chat": "notebook.chat",
+    "ChatWidget": "notebook.widget",
+    "NoHost": "client.errors",
+    "Refused": "client.errors",
+    "Text": "client.attach",
+    "TurnFailed": "client.errors",
+    "connect": "client.sync",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
-    """Asked by Jupyter Server: where the extension is."""
+    """Jupyter Server asks for this when the extension is enabled."""
     from .app import AHPExtension
 
     return [{"module": "jupyter_ahp.app", "app": AHPExtension}]
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Asked by `jupyter-builder develop`: where the built labextension is."""
+    """JupyterLab asks for this to develop the extension in place."""
     return [{"src": "labextension", "dest": "jupyter-ahp"}]

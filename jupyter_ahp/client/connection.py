@@ -1,0 +1,478 @@
+"""AHP over one WebSocket after another: handshake, requests, dispatch, and coming back for ever.
+
+AHP 1.3 to 1.8. Everything that arrives is taken in order, in one place. What was dispatched and not yet answered is
+sent again after each reconnect under the number that it had, in order: the host takes a number once (T1), so nothing
+is sent twice and nothing is lost. The address and the token are looked up anew for each try, since a server that was
+restarted may have others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from websockets.asyncio.client import ClientConnection
+
+from .._version import __version__
+from ..protocol import jsonrpc, uris
+from ..protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, NOT_FOUND, ProtocolError
+from .discovery import Server
+from .errors import NoHost, Refused
+from .mirror import Mirror
+from .socket import FAILURES, dial, failure
+
+Json = dict[str, Any]
+Handler = Callable[[Json], Awaitable[Any]]
+
+VERSIONS = ("1.0.0", "0.9.0")
+"""What we speak, best first (AHP 1.5)."""
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectionLost(Exception):
+    """The socket went before an answer came: the request may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a connection waits for what. Seconds."""
+
+    first: float = 0.5
+    """Before the first try to come back; then twice that, and so on."""
+    most: float = 30.0
+    """Between two tries, at most."""
+    quiet: float = 20.0
+    """Without a word from the host before it is asked for one (`ping`)."""
+    patience: float = 10.0
+    """For the answer to that, and for the host to take us in."""
+
+    def delay(self, failures: int) -> float:
+        """Before the next try, after so many that failed. Spread out, so that not all clients come at once."""
+        return float(min(self.most, self.first * 2 ** min(failures, 16))) * random.uniform(0.5, 1.0)
+
+
+class _Request:
+    __slots__ = ("answer", "take")
+
+    def __init__(self, take: Callable[[Any], None] | None) -> None:
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.take = take
+
+
+class _Dispatch:
+    __slots__ = ("action", "answer", "channel", "frame")
+
+    def __init__(self, channel: str, action: Json, client_seq: int) -> None:
+        self.channel = channel
+        self.action = action
+        self.frame = jsonrpc.notification(
+            "dispatchAction", {"channel": channel, "clientSeq": client_seq, "action": action}
+        )
+        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.answer.add_done_callback(_seen)
+
+    def done(self, refusal: Refused | None = None) -> None:
+        if not self.answer.done():
+            if refusal is None:
+                self.answer.set_result(None)
+            else:
+                self.answer.set_exception(refusal)
+
+
+def _seen(answer: asyncio.Future[None]) -> None:
+    """Who dispatches and does not wait does not care how it went."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+class Connection:
+    """One client of one host, over as many sockets as it takes. Belongs to the event loop that opened it.
+
+    `resolve` says where the host is now; it may raise `NoHost`.
+    """
+
+    def __init__(
+        self, resolve: Callable[[], Server], *, client_id: str | None = None, pace: Pace | None = None
+    ) -> None:
+        self.client_id = client_id or f"jupyter-ahp-python-{uuid.uuid4()}"
+        self.status: Literal["new", "connecting", "online", "offline", "closed"] = "new"
+        self.problem = ""
+        """Why it is offline, for people; empty while it is not."""
+        self.handlers: dict[str, Handler] = {}
+        """Answers to the host's requests, by method; the rest is answered with -32601. Each gets the params."""
+        self._resolve = resolve
+        self._pace = pace or Pace()
+        self._run_task: asyncio.Task[None] | None = None
+        self._first: asyncio.Future[None] | None = None
+        self._online = asyncio.Event()
+        self._mirrors: dict[str, Mirror] = {}
+        self._subscribing = asyncio.Lock()
+        self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
+        self._ids = itertools.count(1)
+        self._requests: dict[Any, _Request] = {}
+        self._client_seqs = itertools.count(1)
+        self._pending: dict[int, _Dispatch] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+        self._known = False
+        self._last_seq = 0
+        self._heard = 0.0
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def open(self) -> None:
+        """Connect. Raises `NoHost` when the first try fails; from then on it comes back by itself."""
+        self._alive()
+        if self._run_task is None:
+            self.status = "connecting"
+            self._first = asyncio.get_running_loop().create_future()
+            self._first.add_done_callback(_seen)
+            self._run_task = asyncio.create_task(self._run(), name="jupyter-ahp connection")
+        assert self._first is not None
+        await asyncio.shield(self._first)
+
+    async def close(self) -> None:
+        """Send what waits to be sent, if that is a matter of a moment, and go. What is unanswered then is refused."""
+        if self.status == "online":
+            try:
+                async with asyncio.timeout(1):
+                    await self._outbox.join()
+            except TimeoutError:
+                logger.warning("Closed with %d messages unsent", self._outbox.qsize())
+        if self._run_task is not None:
+            self._run_task.cancel()
+            await asyncio.wait([self._run_task])
+        self._end()
+
+    def _alive(self) -> None:
+        if self.status == "closed":
+            raise NoHost(self.problem or "This connection was closed.")
+
+    def _end(self) -> None:
+        """Nobody waits for what will not come any more."""
+        self.status = "closed"
+        self._online.set()
+        why = self.problem or "The connection was closed."
+        for mirror in self._mirrors.values():
+            mirror.end(why)
+        for dispatch in self._pending.values():
+            dispatch.done(Refused("The connection was closed before the host answered."))
+        self._pending.clear()
+
+    # ── asking and telling ───────────────────────────────────────────────────────────────────────────────────────
+    async def request(self, method: str, params: Json, *, take: Callable[[Any], None] | None = None) -> Any:
+        """The host's result. `take` gets it before anything that arrives after it is looked at.
+
+        While offline it waits; a request whose answer was lost is made again, so use it for what may be done twice.
+        Raises `ProtocolError` with the host's error, `NoHost` when the connection is closed meanwhile.
+        """
+        while True:
+            await self._online.wait()
+            self._alive()
+            try:
+                return await self._ask(method, params, take)
+            except ConnectionLost:
+                logger.debug("%s is asked again", method)
+
+    async def _ask(self, method: str, params: Json, take: Callable[[Any], None] | None = None) -> Any:
+        request_id = next(self._ids)
+        request = self._requests[request_id] = _Request(take)
+        self._outbox.put_nowait(jsonrpc.request(request_id, method, params))
+        try:
+            return await request.answer
+        finally:
+            self._requests.pop(request_id, None)
+
+    def dispatch(self, channel: str, action: Json) -> asyncio.Future[None]:
+        """Send an action. The future is done when the host has applied it here, and raises `Refused` if it would not.
+
+        Subscribe to the channel first: only then does the host answer.
+        """
+        self._alive()
+        client_seq = next(self._client_seqs)
+        dispatch = self._pending[client_seq] = _Dispatch(channel, action, client_seq)
+        if self.status == "online":
+            self._outbox.put_nowait(dispatch.frame)
+        return dispatch.answer
+
+    async def subscribe(self, channel: str) -> Mirror:
+        """The channel's mirror; one for all who subscribe to it here. Raises `ProtocolError` if there is none such."""
+        async with self._subscribing:
+            mirror = self._mirrors.get(channel)
+            if mirror is not None:
+                mirror.users += 1
+                return mirror
+
+            def take(result: Json) -> None:
+                self._mirrors[channel] = Mirror(channel, result["snapshot"])
+
+            await self.request("subscribe", {"channel": channel}, take=take)
+            return self._mirrors[channel]
+
+    async def unsubscribe(self, mirror: Mirror) -> None:
+        """One user less; the last one ends the subscription, once the host has answered what was dispatched there."""
+        mirror.users -= 1
+        if mirror.users or self._mirrors.get(mirror.channel) is not mirror:
+            return
+        if unanswered := [
+            entry.answer for entry in self._pending.values() if entry.channel == mirror.channel
+        ]:
+            await asyncio.wait(unanswered, timeout=2)
+        if mirror.users or self.status == "closed":
+            return  # Somebody subscribed again meanwhile.
+        self._drop(mirror.channel, "Nobody here watches it any more.")
+        if self.status == "online":
+            self._outbox.put_nowait(jsonrpc.notification("unsubscribe", {"channel": mirror.channel}))
+
+    def _drop(self, channel: str, why: str) -> None:
+        """Watch a channel no longer: it is gone, or nobody here needs it."""
+        if (mirror := self._mirrors.pop(channel, None)) is not None:
+            mirror.end(why)
+        for client_seq, entry in list(self._pending.items()):
+            if entry.channel == channel:
+                del self._pending[client_seq]
+                entry.done(Refused(why))
+
+    # ── sockets, one after another ───────────────────────────────────────────────────────────────────────────────
+    async def _run(self) -> None:
+        assert self._first is not None
+        failures = 0
+        try:
+            while True:
+                server: Server | None = None
+                try:
+                    server = self._resolve()
+                    async with dial(server, open_timeout=self._pace.patience) as socket:
+                        await self._session(socket)
+                except FAILURES as error:
+                    problem = failure(server, error)
+                self.problem = str(problem)
+                if self.status == "online":
+                    failures = 0
+                self._offline()
+                if not self._first.done():
+                    self._first.set_exception(problem)
+                    return
+                delay = self._pace.delay(failures)
+                failures += 1
+                logger.info("%s Next try in %.1f s.", problem, delay)
+                await asyncio.sleep(delay)
+        finally:
+            self._offline()
+            self._first.cancel()
+            self._end()
+
+    async def _session(self, socket: ClientConnection) -> NoReturn:
+        """One socket's life. Raises what ended it."""
+        self._outbox = asyncio.Queue()
+        self._heard = asyncio.get_running_loop().time()
+        lives = [
+            asyncio.create_task(work) for work in (self._read(socket), self._write(socket), self._watch())
+        ]
+        tasks = [asyncio.create_task(self._greet()), *lives]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            raise AssertionError("a session ends by an exception only")
+        finally:
+            for task in (*tasks, *self._answering):
+                task.cancel()
+            await asyncio.gather(*tasks, *self._answering, return_exceptions=True)
+
+    def _offline(self) -> None:
+        self.status = "offline"
+        self._online.clear()
+        for request in self._requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(ConnectionLost())
+        self._requests.clear()
+
+    async def _read(self, socket: ClientConnection) -> None:
+        while True:
+            frame = await socket.recv()
+            self._heard = asyncio.get_running_loop().time()
+            try:
+                self._admit(jsonrpc.decode(frame))
+            except (ProtocolError, LookupError, TypeError, ValueError) as error:
+                logger.error("A message of the host was not understood, and is lost: %r", error)
+
+    async def _write(self, socket: ClientConnection) -> None:
+        outbox = self._outbox
+        while True:
+            await socket.send(await outbox.get(), text=True)
+            outbox.task_done()
+
+    async def _watch(self) -> None:
+        """Ask a host that has gone quiet for a word (AHP `ping`); one that gives none is gone."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            quiet = clock() - self._heard
+            if quiet < self._pace.quiet:
+                await asyncio.sleep(self._pace.quiet - quiet)
+                continue
+            asked = clock()
+            try:
+                async with asyncio.timeout(self._pace.patience):
+                    await self._ask("ping", {"channel": uris.ROOT})
+            except ProtocolError:
+                continue  # An error is a word, too.
+            except TimeoutError:
+                if self._heard <= asked:
+                    raise TimeoutError("It gave no sign of life.") from None
+
+    # ── what arrives ─────────────────────────────────────────────────────────────────────────────────────────────
+    def _admit(self, message: jsonrpc.Message) -> None:
+        if isinstance(message, jsonrpc.Response):
+            self._answered(message)
+        elif isinstance(message, jsonrpc.Request):
+            task = asyncio.create_task(self._serve(message))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        elif message.method == "action":
+            self._take(message.params)
+
+    def _answered(self, response: jsonrpc.Response) -> None:
+        request = self._requests.pop(response.id, None)
+        if request is None or request.answer.done():
+            return
+        if response.error is not None:
+            request.answer.set_exception(response.error)
+            return
+        if request.take is not None:
+            try:
+                request.take(response.result)
+            except (LookupError, TypeError, ValueError) as error:
+                bad = ProtocolError(INTERNAL_ERROR, f"The host's answer is not what AHP says: {error!r}")
+                request.answer.set_exception(bad)
+                return
+        request.answer.set_result(response.result)
+
+    async def _serve(self, request: jsonrpc.Request) -> None:
+        handler = self.handlers.get(request.method)
+        try:
+            if handler is None:
+                raise ProtocolError(METHOD_NOT_FOUND, f"This client has no method {request.method!r}.")
+            answer = jsonrpc.result(request.id, await handler(request.params))
+        except ProtocolError as error:
+            answer = jsonrpc.error(request.id, error)
+        self._outbox.put_nowait(answer)
+
+    def _take(self, envelope: Json) -> None:
+        """An `action`, live or replayed (AHP 1.8)."""
+        seq: int = envelope["serverSeq"]
+        self._last_seq = max(self._last_seq, seq)
+        reason = envelope.get("rejectionReason")
+        mirror = self._mirrors.get(envelope["channel"])
+        if reason is None and mirror is not None:
+            mirror.apply(envelope["action"], seq)
+        origin = envelope.get("origin") or {}
+        if origin.get("clientId") != self.client_id:
+            return
+        entry = self._pending.pop(origin.get("clientSeq", 0), None)
+        if entry is not None:
+            entry.done(None if reason is None or self._has_turn(entry) else Refused(reason))
+
+    def _reset(self, snapshots: list[Json]) -> set[str]:
+        """Take these states over; says of which channels."""
+        for snapshot in snapshots:
+            if (mirror := self._mirrors.get(snapshot["resource"])) is not None:
+                mirror.reset(snapshot)
+        # Its echo went by unseen, and a host does not start the same turn twice to say it again.
+        for client_seq, entry in list(self._pending.items()):
+            if self._has_turn(entry):
+                del self._pending[client_seq]
+                entry.done()
+        return {snapshot["resource"] for snapshot in snapshots}
+
+    def _has_turn(self, entry: _Dispatch) -> bool:
+        """Whether the chat has the turn that was to be started: then it was, however the host answers a repetition."""
+        mirror = self._mirrors.get(entry.channel)
+        if mirror is None or entry.action["type"] != "chat/turnStarted":
+            return False
+        turns = [mirror.state.get("activeTurn") or {}, *mirror.state.get("turns", ())]
+        return any(turn.get("id") == entry.action["turnId"] for turn in turns)
+
+    # ── handshake ────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _greet(self) -> None:
+        if not (self._known and await self._reconnect()):
+            await self._initialize()
+        self._known = True
+        self.problem = ""
+        self.status = "online"
+        self._online.set()
+        for dispatch in self._pending.values():
+            self._outbox.put_nowait(dispatch.frame)
+        assert self._first is not None
+        if not self._first.done():
+            self._first.set_result(None)
+
+    async def _initialize(self) -> None:
+        channels = list(self._mirrors)
+        given: set[str] = set()
+
+        def take(result: Json) -> None:
+            self._last_seq = result["serverSeq"]
+            given.update(self._reset(result["snapshots"]))
+
+        await self._ask(
+            "initialize",
+            {
+                "channel": uris.ROOT,
+                "protocolVersions": list(VERSIONS),
+                "clientId": self.client_id,
+                "clientInfo": {"name": "jupyter-ahp-python", "version": __version__},
+                "initialSubscriptions": channels,
+            },
+            take,
+        )
+        # A host need not have loaded a channel at `initialize` that it finds when it is asked for it.
+        for channel in channels:
+            if channel not in given:
+                await self._subscribe_again(channel)
+
+    async def _subscribe_again(self, channel: str) -> None:
+        def take(result: Json) -> None:
+            self._reset([result["snapshot"]])
+
+        try:
+            await self._ask("subscribe", {"channel": channel}, take)
+        except ProtocolError as error:
+            self._drop(channel, error.message)
+
+    async def _reconnect(self) -> bool:
+        """Whether the host still knew us (AHP 1.7)."""
+        channels = list(self._mirrors)
+
+        def take(result: Json) -> None:
+            if result["type"] == "replay":
+                for envelope in result["actions"]:
+                    self._take(envelope)
+                lost = set(result["missing"])
+            else:
+                lost = set(channels) - self._reset(result["snapshots"])
+            for channel in lost:
+                self._drop(channel, f"The host has no {channel} any more.")
+
+        try:
+            await self._ask(
+                "reconnect",
+                {
+                    "channel": uris.ROOT,
+                    "clientId": self.client_id,
+                    "lastSeenServerSeq": self._last_seq,
+                    "subscriptions": channels,
+                },
+                take,
+            )
+        except ProtocolError as error:
+            if error.code in (NOT_FOUND, METHOD_NOT_FOUND):
+                return False
+            raise
+        return True

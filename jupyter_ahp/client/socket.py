@@ -1,0 +1,95 @@
+"""Opening the WebSocket, and saying in words why it could not be opened."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from ..protocol.errors import UNSUPPORTED_PROTOCOL_VERSION, ProtocolError
+from .discovery import CONNECT, Server
+from .errors import NoHost
+
+MAX_MESSAGE = 64 * 1024 * 1024
+"""Bytes of one message from the host: a snapshot of a long chat is one."""
+
+
+class _Dial(connect):
+    """Without redirects: a token goes to the server that it is for and nowhere else."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def dial(server: Server, *, open_timeout: float) -> connect:
+    """An async context manager that gives the open WebSocket. `failure` names what it may raise."""
+    options: dict[str, Any] = {}
+    if server.url.startswith("https:") and not server.verify:
+        options["ssl"] = context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if server.loopback:
+        options["proxy"] = None
+    if server.token:
+        options["additional_headers"] = {"Authorization": f"token {server.token}"}
+    return _Dial(
+        server.ws_url,
+        compression=None,
+        max_size=MAX_MESSAGE,
+        open_timeout=open_timeout,
+        close_timeout=2,
+        ping_interval=None,  # AHP has a `ping` of its own, which a proxy cannot answer for the host.
+        **options,
+    )
+
+
+FAILURES = (OSError, WebSocketException, ProtocolError)
+"""What a socket, or the handshake on it, may fail with. `TimeoutError` and `NoHost` are `OSError`s."""
+
+
+def failure(server: Server | None, error: Exception) -> NoHost:
+    """What happened, to which server, and what to do."""
+    if server is None or isinstance(error, NoHost):
+        return error if isinstance(error, NoHost) else NoHost(str(error))
+    return NoHost(f"{_what(server, error)} (server: {server.url})")
+
+
+def _what(server: Server, error: Exception) -> str:
+    match error:
+        case InvalidStatus():
+            return _status(server, error.response.status_code)
+        case ProtocolError() if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+            served = ", ".join((error.data or {}).get("supportedVersions", [])) or "none that it names"
+            return f"The agent host speaks other versions of the protocol: {served}. Update jupyter-ahp there or here."
+        case ProtocolError():
+            return f"The agent host did not take this client in: {error.message}"
+        case ConnectionClosed():
+            return f"The connection closed: {error}."
+        case ssl.SSLCertVerificationError():
+            return (
+                f"The server's certificate is not trusted here: {error.verify_message}. "
+                "SSL_CERT_FILE names certificates to trust."
+            )
+        case TimeoutError():
+            return f"The server did not answer in time. {error}".rstrip()
+        case OSError():
+            return f"The server cannot be reached: {error.strerror or error}. Is it running?"
+    return f"The server did not open a WebSocket: {error}."
+
+
+def _status(server: Server, status: int) -> str:
+    if status in (401, 403):
+        if server.token:
+            return f"The server refused this token ({status}). {CONNECT}"
+        return (
+            f"The server wants a token ({status}), and its info file has none: it is reached with a password or "
+            f"another way to sign in. Start it with IdentityProvider.token, or pass one. {CONNECT}"
+        )
+    if status == 404:
+        return (
+            "The server has no agent host. Install jupyter-ahp where the server runs and restart it "
+            "(`jupyter server extension list` shows whether it is on)."
+        )
+    return f"The server answered {status} instead of opening a WebSocket."
