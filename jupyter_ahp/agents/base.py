@@ -45,11 +45,13 @@ What you do:
 - A conversation that its backend keeps by itself says in `memory` what it needs to go on after a restart, and is
   handed it back in `Start.memory`. One that is told everything each turn builds it from `Prompt.history`.
 - `Prompt.blocks` is what the message's attachments became: text, an image, or a path. Say what you could not show.
+  `blocks_of(turn["message"])` gives the same for an earlier turn.
 - `usage` is what the backend reported, never an estimate.
 """
 
 from __future__ import annotations
 
+from jupyter_ahp.host.attachments import blocks_of
 from jupyter_ahp.host.ports import (
     Agent,
     Answer,
@@ -90,4 +92,5 @@ __all__ = [
     "TurnFailed",
     "TurnOver",
     "TurnSink",
+    "blocks_of",
 ]

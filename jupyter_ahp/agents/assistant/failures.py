@@ -31,8 +31,13 @@ from pydantic_ai.exceptions import (
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.base import TurnFailed
 
-Failure = AgentRunError | httpx2.HTTPError | httpx2.StreamError
-FAILURES: Final = (AgentRunError, httpx2.HTTPError, httpx2.StreamError)
+
+class NotAModel(Exception):
+    """The API answered with a web page."""
+
+
+Failure = AgentRunError | httpx2.HTTPError | httpx2.StreamError | NotAModel
+FAILURES: Final = (AgentRunError, httpx2.HTTPError, httpx2.StreamError, NotAModel)
 """Everything that a request to a model raises for reasons outside of this program."""
 
 LONGEST_WAIT = 10.0
@@ -43,6 +48,17 @@ DETAILS_LIMIT = 4000
 _TOO_LONG = re.compile(
     r"context (length|size|window)|exceed_context|prompt is too long|too many tokens", re.I
 )
+
+
+async def refuse_web_page(response: httpx2.Response) -> None:
+    """For an HTTP client: raises `NotAModel` for a page that a proxy, a sign-in or a wrong address gave as an answer."""
+    if response.is_success and response.headers.get("content-type", "").startswith("text/html"):
+        raise NotAModel(f"{response.url.host} answered with a web page")
+
+
+def unfinished(model: str) -> ModelAPIError:
+    """For an answer that ended in good order, but before the model said that it was finished."""
+    return ModelAPIError(model, "The stream ended without a finish_reason")
 
 
 def wait_before_retry(error: Failure, attempt: int, backoff: float) -> float | None:
@@ -127,6 +143,8 @@ def _connection(error: Failure, who: str, safe: str, stall_seconds: float) -> Wo
     def caused_by(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in causes)
 
+    if caused_by(NotAModel):
+        return None
     if caused_by(ssl.SSLError):
         return Words(
             "tls",

@@ -6,17 +6,11 @@ no model library.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
-from urllib.parse import unquote, urlsplit
 
-from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, TextBlock
-
-TEXT_LIMIT: Final = 64 * 1024
-"""Characters of an earlier attachment's text that are said again (A1's bound for a new one)."""
+from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, TextBlock, blocks_of
 
 GO_ON: Final = (
     "Your answer above was cut off before its end. Go on exactly where it stopped, with nothing before it: "
@@ -42,8 +36,7 @@ def conversation(prompt: Prompt, *, vision: bool) -> list[Said]:
     said: list[Said] = []
     for turn in prompt.history:
         message = turn.get("message") or {}
-        blocks = [earlier(attachment) for attachment in message.get("attachments") or []]
-        said.append(_user(message.get("text", ""), blocks, vision=False))
+        said.append(_user(message.get("text", ""), blocks_of(message), vision=vision))
         answer = answer_text(turn.get("responseParts") or [])
         if answer and turn.get("state") == "cancelled":
             answer = f"{answer}\n\n{STOPPED}"
@@ -63,31 +56,6 @@ def answer_text(parts: Sequence[Json]) -> str:
             text += part.get("content", "") if went_on or not text else f"\n\n{part.get('content', '')}"
         went_on = part.get("kind") == "error"
     return text.strip()
-
-
-def earlier(attachment: Json) -> Block:
-    """An attachment of an earlier turn: its text where the message carries it, else its name."""
-    label = str(attachment.get("label") or "attachment")
-    match attachment.get("type"):
-        case "simple":
-            return TextBlock(label, str(attachment.get("modelRepresentation") or "")[:TEXT_LIMIT])
-        case "embeddedResource":
-            text = _decoded(attachment)
-            return PathBlock(label, label) if text is None else TextBlock(label, text)
-        case _:
-            uri = str(attachment.get("uri") or attachment.get("resource") or label)
-            parts = urlsplit(uri)
-            return PathBlock(label, unquote(parts.path) if parts.scheme == "file" else uri)
-
-
-def _decoded(attachment: Json) -> str | None:
-    kind = str(attachment.get("contentType", "")).split(";")[0]
-    if not kind.startswith("text/") and not kind.endswith(("json", "xml", "yaml")):
-        return None
-    try:
-        return base64.b64decode(str(attachment.get("data", "")), validate=True).decode()[:TEXT_LIMIT]
-    except (binascii.Error, UnicodeDecodeError):
-        return None
 
 
 def _user(text: str, blocks: Sequence[Block], *, vision: bool) -> Said:

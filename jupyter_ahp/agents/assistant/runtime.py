@@ -37,7 +37,13 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
-from jupyter_ahp.agents.assistant.failures import FAILURES, explain, wait_before_retry
+from jupyter_ahp.agents.assistant.failures import (
+    FAILURES,
+    explain,
+    refuse_web_page,
+    unfinished,
+    wait_before_retry,
+)
 from jupyter_ahp.agents.assistant.history import Said
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.base import TurnSink
@@ -118,6 +124,10 @@ class Runtime:
                         _report(event, sink, heard)
                     response = stream.response
                 _report_end(response, sink)
+                if response.finish_reason is None and "finish_reason" not in (
+                    response.provider_details or {}
+                ):
+                    raise unfinished(call.endpoint.model)
 
     def _model(self, call: Call) -> Model:
         found = (call.endpoint, call.base_url, call.key)
@@ -149,7 +159,10 @@ class Runtime:
         host = urlsplit(base_url).hostname or ""
         here = host in ("localhost", "::1") or host.startswith("127.")
         if here not in self._clients:
-            self._clients[here] = httpx2.AsyncClient(trust_env=not here, follow_redirects=True)
+            hooks = {"response": [refuse_web_page]}
+            self._clients[here] = httpx2.AsyncClient(
+                trust_env=not here, follow_redirects=True, event_hooks=hooks
+            )
         return self._clients[here]
 
 
