@@ -1,0 +1,64 @@
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import React from 'react';
+import type { AhpStore, ChatState, SessionState } from '../ahp';
+import { type ChatRef, ChatView, Context, type ViewHost } from '../view';
+import { chatIcon } from './icon';
+
+/** A chat in the main area. */
+export class ChatPanel extends ReactWidget {
+  private readonly _unwatch: (() => void)[] = [];
+
+  constructor(
+    readonly chat: ChatRef,
+    private readonly _store: AhpStore,
+    private readonly _host: ViewHost
+  ) {
+    super();
+    this.id = ChatPanel.idOf(chat);
+    this.addClass('jp-ahp-Panel');
+    this.title.icon = chatIcon;
+    this.title.closable = true;
+    this._watch();
+  }
+
+  static idOf(chat: ChatRef): string {
+    return `jupyter-ahp-chat-${chat.chat}`;
+  }
+
+  override dispose(): void {
+    this._unwatch.splice(0).forEach(undo => undo());
+    super.dispose();
+  }
+
+  protected override onActivateRequest(_message: Message): void {
+    this.node.querySelector<HTMLElement>('.ahp-Composer-text')?.focus();
+  }
+
+  protected override render(): React.ReactElement {
+    return (
+      <Context.Provider value={{ store: this._store, host: this._host }}>
+        <ChatView chat={this.chat.chat} session={this.chat.session} autoFocus />
+      </Context.Provider>
+    );
+  }
+
+  private _watch(): void {
+    const { chat, session } = this.chat;
+    const look = (): void => {
+      const listed = session
+        ? this._store.getState<SessionState>(session)?.chats.find(each => each.resource === chat)
+            ?.title
+        : undefined;
+      const title =
+        (listed ?? this._store.getState<ChatState>(chat)?.title) || this._host.words.t('New chat');
+      this.title.label = title;
+      this.title.caption = title;
+    };
+    look();
+    this._unwatch.push(this._store.watch(chat, look));
+    if (session) {
+      this._unwatch.push(this._store.watch(session, look));
+    }
+  }
+}

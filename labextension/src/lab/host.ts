@@ -1,0 +1,66 @@
+import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { CommandRegistry } from '@lumino/commands';
+import { type ChatRef, quiet, type ViewHost, type Words } from '../view';
+import { CommandIDs } from './commands';
+
+const MARKDOWN = 'text/markdown';
+
+export interface LabHostOptions {
+  readonly commands: CommandRegistry;
+  readonly rendermime: IRenderMimeRegistry;
+  readonly words: Words;
+  readonly locale: string | undefined;
+}
+
+/** JupyterLab as the place of a chat: its renderers, its dialogs, its commands. */
+export function labHost({ commands, rendermime, words, locale }: LabHostOptions): ViewHost {
+  const base = rendermime.sanitizer;
+  // all of the sanitiser that JupyterLab is set up with, and ours after it
+  const sanitizer: typeof base = Object.create(base, {
+    sanitize: {
+      value: (...args: Parameters<typeof base.sanitize>) => quiet(base.sanitize(...args))
+    }
+  });
+  const renderers = rendermime.clone({ sanitizer });
+  const typesetter = rendermime.latexTypesetter;
+  return {
+    words,
+    locale,
+    renderMarkdown: async source => {
+      const renderer = renderers.createRenderer(MARKDOWN);
+      await renderer.renderModel(
+        renderers.createModel({ data: { [MARKDOWN]: source }, trusted: false })
+      );
+      return renderer.node;
+    },
+    typeset: element => typesetter?.typeset(element),
+    copy: async text => {
+      // not there on pages that came by plain http
+      if (navigator.clipboard) {
+        await navigator.clipboard.writeText(text);
+      } else {
+        Clipboard.copyToSystem(text);
+      }
+    },
+    confirm: async ({ title, body, action }) => {
+      const result = await showDialog({
+        title,
+        body,
+        buttons: [
+          Dialog.cancelButton({ label: words.t('Cancel') }),
+          Dialog.warnButton({ label: action })
+        ]
+      });
+      return result.button.accept;
+    },
+    openChat: ({ chat, session }: ChatRef, area) => {
+      void commands.execute(CommandIDs.openChat, {
+        uri: chat,
+        area,
+        ...(session ? { session } : {})
+      });
+    },
+    newChat: agent => void commands.execute(CommandIDs.newChat, agent ? { agent } : {})
+  };
+}

@@ -1,0 +1,191 @@
+import {
+  ILabShell,
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { type ChatRef, startChat, wordsOf } from '../view';
+import { setBridge } from '../view/bridge';
+import { ChatPanel } from './ChatPanel';
+import { type Area, CommandIDs } from './commands';
+import { LazyStore } from './connection';
+import { labHost } from './host';
+import { chatIcon } from './icon';
+import { SidePanel } from './SidePanel';
+
+const PLUGIN_ID = 'jupyter-ahp:plugin';
+const SIDE_KEY = 'jupyter-ahp:side';
+
+function localeOf(code: string): string | undefined {
+  const tag = code.replace('_', '-');
+  return Intl.DateTimeFormat.supportedLocalesOf([tag]).length ? tag : undefined;
+}
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN_ID,
+  description:
+    'Chats with AI agents: a panel, chats in the main area, and the bridge for notebook widgets.',
+  autoStart: true,
+  requires: [IRenderMimeRegistry],
+  optional: [
+    ITranslator,
+    ICommandPalette,
+    ILauncher,
+    ILayoutRestorer,
+    ISettingRegistry,
+    IStateDB,
+    ILabShell
+  ],
+  activate: (
+    app: JupyterFrontEnd,
+    rendermime: IRenderMimeRegistry,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null,
+    restorer: ILayoutRestorer | null,
+    settings: ISettingRegistry | null,
+    state: IStateDB | null,
+    labShell: ILabShell | null
+  ) => {
+    const { commands, shell } = app;
+    const words = wordsOf((translator ?? nullTranslator).load('jupyter-ahp'));
+    const { t } = words;
+    const locale = localeOf((translator ?? nullTranslator).languageCode);
+    const store = new LazyStore(
+      t('No agent host here. Chats need a Jupyter server with the jupyter-ahp extension.'),
+      locale
+    );
+    const host = labHost({ commands, rendermime, words, locale });
+    // other shells (Notebook 7) have one thing in their main area, and it is not ours to replace
+    const hasTabs = labShell !== null;
+    let newArea: Area = 'side';
+
+    const panel = new SidePanel(store.get, host, hasTabs);
+    const tracker = new WidgetTracker<ChatPanel>({ namespace: 'jupyter-ahp' });
+    shell.add(panel, 'right', { rank: 650, type: 'Chats' });
+    restorer?.add(panel, panel.id);
+    setBridge({ host, connect: store.get, app });
+
+    const open = (chat: ChatRef, area: Area): void => {
+      if (area === 'main' && hasTabs) {
+        const known = tracker.find(widget => widget.chat.chat === chat.chat);
+        const widget = known ?? new ChatPanel(chat, store.get(), host);
+        if (!known) {
+          shell.add(widget, 'main', { type: 'Chat' });
+          void tracker.add(widget);
+        }
+        shell.activateById(widget.id);
+      } else {
+        shell.activateById(panel.id);
+        panel.showChat(chat);
+      }
+    };
+
+    commands.addCommand(CommandIDs.openChats, {
+      label: t('Show chats'),
+      icon: chatIcon,
+      execute: () => {
+        panel.showList();
+        shell.activateById(panel.id);
+      }
+    });
+    commands.addCommand(CommandIDs.newChat, {
+      label: args => (args['isPalette'] ? t('New chat with an agent') : t('Chat')),
+      caption: t('Begin a chat with an agent'),
+      icon: args => (args['isPalette'] ? undefined : chatIcon),
+      execute: async args => {
+        const area = args['area'] === 'main' || args['area'] === 'side' ? args['area'] : newArea;
+        try {
+          const chat = await startChat(
+            store.get(),
+            typeof args['agent'] === 'string' ? args['agent'] : undefined
+          );
+          open(chat, area);
+        } catch (error) {
+          const { message } = error as Error;
+          panel.showProblem(t('No new chat: %1', message));
+          shell.activateById(panel.id);
+        }
+      }
+    });
+    commands.addCommand(CommandIDs.openChat, {
+      label: t('Open a chat'),
+      isVisible: () => false,
+      execute: args => {
+        const { uri, session, area } = args as { uri?: string; session?: string; area?: Area };
+        if (!uri) {
+          throw new Error(`${CommandIDs.openChat} needs {uri}: the URI of a chat`);
+        }
+        open({ chat: uri, session }, area ?? newArea);
+      }
+    });
+
+    for (const command of [CommandIDs.openChats, CommandIDs.newChat]) {
+      palette?.addItem({ command, category: t('Chat'), args: { isPalette: true } });
+    }
+    launcher?.add({
+      command: CommandIDs.newChat,
+      category: 'Other',
+      rank: 0,
+      args: { area: 'main' }
+    });
+
+    if (restorer) {
+      void restorer.restore(tracker, {
+        command: CommandIDs.openChat,
+        args: ({ chat }) => ({
+          uri: chat.chat,
+          area: 'main',
+          ...(chat.session ? { session: chat.session } : {})
+        }),
+        name: ({ chat }) => chat.chat
+      });
+    }
+    if (state) {
+      void restoreSide(state, panel);
+    }
+    if (settings) {
+      void settings.load(PLUGIN_ID).then(
+        loaded => {
+          const read = (): void => {
+            newArea = loaded.get('newChatArea').composite === 'main' ? 'main' : 'side';
+          };
+          loaded.changed.connect(read);
+          read();
+        },
+        (error: Error) =>
+          console.error('jupyter-ahp: the settings could not be read; defaults are used', error)
+      );
+    }
+  }
+};
+
+/** The chat that was open in the panel is open there again after a reload. */
+async function restoreSide(state: IStateDB, panel: SidePanel): Promise<void> {
+  try {
+    const saved = (await state.fetch(SIDE_KEY)) as { chat?: string; session?: string } | undefined;
+    if (saved?.chat) {
+      panel.showChat({ chat: saved.chat, session: saved.session });
+    }
+  } catch (error) {
+    console.error('jupyter-ahp: which chat was open could not be read; the list is shown', error);
+  }
+  panel.shown.connect((_, chat) => {
+    const saved = chat
+      ? { chat: chat.chat, ...(chat.session ? { session: chat.session } : {}) }
+      : {};
+    state
+      .save(SIDE_KEY, saved)
+      .catch((error: Error) =>
+        console.error('jupyter-ahp: which chat is open could not be kept', error)
+      );
+  });
+}
+
+export default plugin;

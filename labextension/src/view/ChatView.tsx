@@ -1,0 +1,260 @@
+import React, { useEffect, useRef, useState } from 'react';
+import { type ChatState, Status, type Turn, type URI } from '../ahp';
+import { retry, stop } from './actions';
+import { Announcer } from './Announcer';
+import { ComposerBox, useUnsent } from './ComposerBox';
+import { useConnection, useIsOffline, useMe } from './connection';
+import { Head } from './Head';
+import { useView } from './host';
+import { Icon } from './Icon';
+import { useSessionOf } from './sessions';
+import { Strip } from './Strip';
+import { Transcript } from './Transcript';
+import { useChannel, useChat, useRoot, useSession, useSubscription } from './use';
+
+/** How many ended turns are asked for at first; older ones come as the reader goes up. */
+const TURNS = 50;
+const TWICE_MS = 600;
+const PATIENCE_MS = 300;
+
+export interface ChatViewProps {
+  chat: URI;
+  session?: URI;
+  onBack?: () => void;
+  /** Something to say under the head, such as that the chat goes through the kernel. */
+  note?: string;
+  /** More buttons for the head. */
+  actions?: React.ReactNode;
+  /** Whether the keys of a notebook around it must be kept off. */
+  inNotebook?: boolean;
+  /** Puts the cursor into the box once the chat is there. */
+  autoFocus?: boolean;
+}
+
+/** One chat: head, transcript, composer. The same in the panel, the main area and the widget. */
+export function ChatView(props: ChatViewProps): React.ReactElement {
+  const { chat, onBack, note, actions, inNotebook, autoFocus } = props;
+  const { store, host } = useView();
+  const { t } = host.words;
+  const session = useSessionOf(chat, props.session);
+  useSubscription('ahp-root://');
+  useSubscription(chat, { turns: TURNS });
+  useSubscription(session);
+
+  const status = useChannel<ChatState, string>(chat, view => (view.state ? 'here' : view.status));
+  const failure = useChannel<ChatState, Error | undefined>(chat, view => view.error);
+  const gone = useChannel<ChatState, boolean>(chat, view => view.status === 'missing');
+  // a chat's title moves in its session's list of chats; its own state says what it was at the snapshot
+  const listed = useSession(
+    session,
+    state => state?.chats.find(each => each.resource === chat)?.title
+  );
+  const chatTitle = useChat(chat, state => state?.title);
+  const provider = useSession(session, state => state?.provider);
+  const creation = useSession(session, state =>
+    state?.lifecycle === 'failed' ? (state.creationError?.message ?? '') : undefined
+  );
+  const agent = useRoot(state => state?.agents.find(each => each.provider === provider));
+  const active = useChat(chat, state => state?.activeTurn?.id);
+  const readOnly = useChat(chat, state => (state?.interactivity ?? 'full') !== 'full');
+  const connection = useConnection();
+  const offline = useIsOffline();
+  const unsent = useUnsent(chat);
+  const me = useMe();
+  const [problem, setProblem] = useState<string>();
+  const toEnd = useRef<(() => void) | null>(null);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const running = active !== undefined && active !== unsent?.turnId;
+
+  const here = status === 'here';
+  useEffect(() => {
+    if (autoFocus && here) {
+      box.current?.focus();
+    }
+  }, [autoFocus, here]);
+
+  useMarkRead(chat, session, offline);
+
+  const onRetry = (turn: Turn): void => {
+    setProblem(undefined);
+    toEnd.current?.();
+    retry(store, chat, turn).catch((error: Error) =>
+      setProblem(t('Not tried again: %1', error.message))
+    );
+  };
+
+  // ── Esc Esc stops ──
+  const escaped = useRef(0);
+  const onKeyDown = (event: React.KeyboardEvent): void => {
+    if (event.key !== 'Escape' || event.nativeEvent.isComposing) {
+      return;
+    }
+    const turn = store.getState<ChatState>(chat)?.activeTurn;
+    if (Date.now() - escaped.current < TWICE_MS && turn && running) {
+      escaped.current = 0;
+      stop(store, chat, turn).catch((error: Error) =>
+        setProblem(t('Not stopped: %1', error.message))
+      );
+    } else {
+      escaped.current = Date.now();
+    }
+  };
+
+  const title = (listed ?? chatTitle) || t('New chat');
+  const state = offline
+    ? connection.status === 'connecting'
+      ? t('connecting')
+      : t('no connection')
+    : running
+      ? t('working')
+      : '';
+  const line = [agent?.displayName ?? provider, state].filter(Boolean).join(', ');
+  return (
+    <section
+      className="ahp ahp-Chat"
+      aria-label={t('Chat: %1', title)}
+      onKeyDown={onKeyDown}
+      {...(inNotebook ? { 'data-lm-suppress-shortcuts': 'true' } : {})}
+    >
+      <Head title={title} line={line} onBack={onBack}>
+        {actions}
+      </Head>
+      <div className="ahp-Under">
+        {note && (
+          <div className="ahp-Says" role="status">
+            <Icon name="info" />
+            <span>{note}</span>
+          </div>
+        )}
+        {creation !== undefined && (
+          <Strip icon="warn" tone="bad" role="alert">
+            <b>{t('This chat could not be started.')}</b> {creation}
+          </Strip>
+        )}
+      </div>
+      {here ? (
+        <Transcript
+          chat={chat}
+          agent={agent?.displayName}
+          me={me}
+          readOnly={readOnly}
+          unsent={unsent?.turnId}
+          onRetry={onRetry}
+          endRef={toEnd}
+          empty={null}
+        />
+      ) : (
+        <Opening status={status} error={failure} />
+      )}
+      <Announcer chat={chat} />
+      <div className="ahp-Foot">
+        {gone && here && (
+          <Strip icon="info" role="note">
+            <b>{t('This chat was deleted.')}</b> {t('What you see is what was here last.')}
+          </Strip>
+        )}
+        {here && !gone && readOnly && (
+          <div className="ahp-Strip is-box" role="note">
+            <Icon name="eye" className="ahp-muted" />
+            <p>
+              <b>{t('You can read this chat.')}</b>
+            </p>
+            <button
+              type="button"
+              className="ahp-Btn is-small"
+              onClick={() => host.newChat(provider)}
+            >
+              {t('New chat of my own')}
+            </button>
+          </div>
+        )}
+        {here && !gone && !readOnly && (
+          <ComposerBox
+            chat={chat}
+            agent={agent}
+            running={running}
+            me={me}
+            box={box}
+            onSent={() => toEnd.current?.()}
+            problem={problem}
+            onProblem={setProblem}
+          />
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** What a reader has in front of them is read; said once for each turn, whatever the host makes of it. */
+function useMarkRead(chat: URI, session: URI | undefined, offline: boolean): void {
+  const { store } = useView();
+  const unread = useChat(chat, state => {
+    const idle = state && !state.activeTurn && (state.status & Status.IsRead) === 0;
+    return idle ? (state.turns[state.turns.length - 1]?.id ?? '') : undefined;
+  });
+  const said = useRef<string>();
+  useEffect(() => {
+    if (unread === undefined || offline || !session) {
+      return;
+    }
+    const mark = (): void => {
+      if (document.visibilityState === 'visible' && said.current !== unread) {
+        said.current = unread;
+        store.dispatch(chat, { type: 'chat/isReadChanged', isRead: true });
+        store.dispatch(session, { type: 'session/isReadChanged', isRead: true });
+      }
+    };
+    mark();
+    document.addEventListener('visibilitychange', mark);
+    return () => document.removeEventListener('visibilitychange', mark);
+  }, [unread, offline, session, chat, store]);
+}
+
+/** The chat is on its way, or is not there. */
+function Opening(props: { status: string; error: Error | undefined }): React.ReactElement {
+  const { store, host } = useView();
+  const { t } = host.words;
+  const connection = useConnection();
+  const offline = useIsOffline();
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const { status, error } = props;
+  let content: React.ReactNode = null;
+  if (status === 'missing') {
+    content = <p>{t('This chat is not on this server any more.')}</p>;
+  } else if (status === 'failed') {
+    content = (
+      <>
+        <p>
+          <b>{t('This chat could not be opened.')}</b> {error?.message}
+        </p>
+        <p className="ahp-muted">{t('Nothing was written over it.')}</p>
+      </>
+    );
+  } else if (offline) {
+    content = (
+      <>
+        <p>
+          <b>{t('No connection to the server.')}</b> {connection.reason}
+        </p>
+        <button type="button" className="ahp-Btn" onClick={() => store.connection.retryNow()}>
+          {t('Try now')}
+        </button>
+      </>
+    );
+  } else if (late) {
+    content = (
+      <p className="ahp-Opening">
+        <Icon name="spinner" /> {t('Opening the chat')}
+      </p>
+    );
+  }
+  return (
+    <div className="ahp-Empty" role="status">
+      {content}
+    </div>
+  );
+}

@@ -1,0 +1,341 @@
+import React, { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import type { SessionSummary, URI } from '../ahp';
+import { useIsOffline } from './connection';
+import { ChatRow, type RowActions } from './ChatRow';
+import { FirstTime } from './FirstTime';
+import { when } from './format';
+import { useView } from './host';
+import { Icon } from './Icon';
+import { NewChat } from './NewChat';
+import { OfflineStrip } from './OfflineStrip';
+import {
+  firstChat,
+  type GroupName,
+  groups,
+  isArchived,
+  isUnread,
+  matching,
+  useSessions
+} from './sessions';
+import { Strip } from './Strip';
+import { useNow, useRoot, useSubscription } from './use';
+
+/** How many rows of a group are drawn before the reader asks for the others. */
+const PAGE = 200;
+
+type Filter = 'all' | 'unread' | 'archived';
+
+export interface ChatsListProps {
+  /** The session that is open beside the list. */
+  current?: URI;
+  /** Whether the choice of an agent is open. */
+  choosing: boolean;
+  onChoosing: (choosing: boolean) => void;
+  /** Something that went wrong elsewhere and is to be said here. */
+  problem?: string;
+}
+
+/** All chats of the host: what needs the reader first, then what runs, then the rest by day. */
+export function ChatsList(props: ChatsListProps): React.ReactElement {
+  const { current, choosing, onChoosing } = props;
+  const { store, host } = useView();
+  const { words, locale } = host;
+  const { t, n } = words;
+  useSubscription('ahp-root://');
+  const list = useSessions();
+  const agents = useRoot(state => state?.agents);
+  const offline = useIsOffline();
+  const now = useNow(true, 30_000);
+  const [search, setSearch] = useState('');
+  const [filter, setFilter] = useState<Filter>('all');
+  const [shownOf, setShownOf] = useState<Partial<Record<GroupName, number>>>({});
+  const [archived, setArchived] = useState<SessionSummary>();
+  const [problem, setProblem] = useState(props.problem);
+  useEffect(() => setProblem(props.problem), [props.problem]);
+  const [at, setAt] = useState<URI>();
+  const root = useRef<HTMLElement>(null);
+
+  useEffect(
+    () =>
+      store.onRefused(({ action, reason }) => {
+        if (action.type.startsWith('session/') && action.type !== 'session/isReadChanged') {
+          setProblem(t('Not changed: %1', reason));
+        }
+      }),
+    [store, t]
+  );
+
+  const actions = useMemo<RowActions>(
+    () => ({
+      open: (summary, area) => {
+        const chat = firstChat(summary);
+        if (chat) {
+          host.openChat({ chat, session: summary.resource }, area);
+        } else {
+          setProblem(t('This chat has no conversation that could be opened.'));
+        }
+      },
+      rename: (summary, title) =>
+        store.dispatch(summary.resource, { type: 'session/titleChanged', title }),
+      read: (summary, isRead) =>
+        store.dispatch(summary.resource, { type: 'session/isReadChanged', isRead }),
+      archive: (summary, value) => {
+        store.dispatch(summary.resource, { type: 'session/isArchivedChanged', isArchived: value });
+        setArchived(value ? summary : undefined);
+      },
+      remove: summary =>
+        void host
+          .confirm({
+            title: t('Delete this chat?'),
+            body: t(
+              '“%1” and all that was said in it will be gone. This cannot be undone.',
+              summary.title || t('New chat')
+            ),
+            action: t('Delete')
+          })
+          .then(async yes => {
+            if (yes) {
+              await store.disposeSession(summary.resource);
+            }
+          })
+          .catch((error: Error) => setProblem(t('Not deleted: %1', error.message)))
+    }),
+    [store, host, t]
+  );
+
+  const inFilter = useMemo(
+    () =>
+      list.items.filter(summary =>
+        filter === 'archived'
+          ? isArchived(summary)
+          : !isArchived(summary) && (filter === 'all' || isUnread(summary))
+      ),
+    [list, filter]
+  );
+  const found = useMemo(() => matching(inFilter, search), [inFilter, search]);
+  const today = new Date(now).toDateString();
+  // the groups change with the day, not with the minute
+  const shown = useMemo(() => groups(found, new Date(now)), [found, today]); // eslint-disable-line
+  const unread = useMemo(
+    () => list.items.filter(summary => isUnread(summary) && !isArchived(summary)).length,
+    [list]
+  );
+  const names: Readonly<Record<GroupName, string>> = {
+    needs: t('Needs you'),
+    running: t('Running'),
+    today: t('Today'),
+    earlier: t('Earlier')
+  };
+  const agentName = useCallback(
+    (provider: string) =>
+      agents?.find(agent => agent.provider === provider)?.displayName ?? provider,
+    [agents]
+  );
+  const reachable = found.some(summary => summary.resource === at)
+    ? at
+    : shown[0]?.items[0]?.resource;
+
+  const onKeyDown = (event: React.KeyboardEvent): void => {
+    if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') {
+      return;
+    }
+    const rows = [...(root.current?.querySelectorAll<HTMLElement>('.ahp-Row-title') ?? [])];
+    const here = (event.target as HTMLElement)
+      .closest('.ahp-Row')
+      ?.querySelector<HTMLElement>('.ahp-Row-title');
+    const index = here ? rows.indexOf(here) : -1;
+    const next = rows[index + (event.key === 'ArrowDown' ? 1 : -1)];
+    if (next) {
+      next.focus();
+      event.preventDefault();
+    }
+  };
+
+  const start = (provider: string): void => {
+    onChoosing(false);
+    host.newChat(provider);
+  };
+  const filters: readonly [Filter, string][] = [
+    ['all', t('All')],
+    ['unread', unread ? n('Unread %1', 'Unread %1', unread) : t('Unread')],
+    ['archived', t('Archived')]
+  ];
+  const none = list.status === 'ready' && list.items.length === 0;
+
+  return (
+    <nav ref={root} className="ahp ahp-List" aria-label={t('Chats')} onKeyDown={onKeyDown}>
+      <div className="ahp-Head">
+        <h1>{t('Chats')}</h1>
+        <button
+          type="button"
+          className="ahp-Btn is-small ahp-NewButton"
+          aria-haspopup="dialog"
+          aria-expanded={choosing}
+          aria-disabled={!agents}
+          onClick={() => {
+            if (agents?.length === 1) {
+              start(agents[0].provider);
+            } else if (agents) {
+              onChoosing(!choosing);
+            }
+          }}
+        >
+          <Icon name="plus" />
+          {t('New')}
+        </button>
+      </div>
+      {choosing && agents && (
+        <NewChat agents={agents} onStart={start} onClose={() => onChoosing(false)} />
+      )}
+      {offline && <OfflineStrip />}
+      {problem && (
+        <Strip
+          icon="warn"
+          tone="bad"
+          role="alert"
+          action={
+            <button
+              type="button"
+              className="ahp-Btn is-small"
+              onClick={() => setProblem(undefined)}
+            >
+              {t('Close')}
+            </button>
+          }
+        >
+          {problem}
+        </Strip>
+      )}
+      {list.status === 'failed' && (
+        <Strip
+          icon="warn"
+          tone="bad"
+          role="alert"
+          action={
+            <button
+              type="button"
+              className="ahp-Btn is-small"
+              onClick={() => void store.sessions.refresh()}
+            >
+              {t('Try again')}
+            </button>
+          }
+        >
+          <b>{t('The list of chats could not be read.')}</b>{' '}
+          <span className="ahp-muted">{list.error?.message}</span>
+        </Strip>
+      )}
+      {none && agents ? (
+        <FirstTime agents={agents} onStart={start} />
+      ) : (
+        list.items.length > 0 && (
+          <>
+            <div className="ahp-List-tools">
+              <div className="ahp-Search">
+                <Icon name="search" />
+                <input
+                  className="ahp-Field"
+                  type="search"
+                  aria-label={t('Search chats')}
+                  placeholder={t('Search titles')}
+                  value={search}
+                  onChange={event => setSearch(event.target.value)}
+                />
+              </div>
+              <div className="ahp-Filters" role="group" aria-label={t('Show')}>
+                {filters.map(([name, label]) => (
+                  <button
+                    key={name}
+                    type="button"
+                    aria-pressed={filter === name}
+                    onClick={() => setFilter(name)}
+                  >
+                    {label}
+                  </button>
+                ))}
+              </div>
+            </div>
+            <div
+              className="ahp-List-rows"
+              onFocus={event => {
+                const row = (event.target as HTMLElement).closest<HTMLElement>('[data-session]');
+                if (row) {
+                  setAt(row.dataset.session);
+                }
+              }}
+            >
+              {shown.map(({ name, items }) => {
+                const limit = shownOf[name] ?? PAGE;
+                return (
+                  <section key={name} className="ahp-Group" aria-label={names[name]}>
+                    <h2>
+                      {names[name]}{' '}
+                      {(name === 'needs' || name === 'running') && <span>{items.length}</span>}
+                    </h2>
+                    <ul role="list">
+                      {items.slice(0, limit).map(summary => (
+                        <ChatRow
+                          key={summary.resource}
+                          summary={summary}
+                          agent={agentName(summary.provider)}
+                          time={when(new Date(summary.modifiedAt), new Date(now), words, locale)}
+                          current={summary.resource === current}
+                          reachable={summary.resource === reachable}
+                          actions={actions}
+                        />
+                      ))}
+                    </ul>
+                    {items.length > limit && (
+                      <button
+                        type="button"
+                        className="ahp-Btn is-quiet ahp-More"
+                        onClick={() => setShownOf({ ...shownOf, [name]: limit + PAGE })}
+                      >
+                        {n('Show %1 more', 'Show %1 more', Math.min(PAGE, items.length - limit))}
+                      </button>
+                    )}
+                  </section>
+                );
+              })}
+              {found.length === 0 && (
+                <div className="ahp-Empty">
+                  <p>
+                    {search ? t('No chat has “%1”.', search) : t('Nothing here.')}{' '}
+                    {search && filter !== 'archived' && t('Archived chats were not searched.')}
+                  </p>
+                  {search && filter !== 'archived' && (
+                    <button
+                      type="button"
+                      className="ahp-Btn is-small"
+                      onClick={() => setFilter('archived')}
+                    >
+                      {t('Search archived ones')}
+                    </button>
+                  )}
+                </div>
+              )}
+            </div>
+          </>
+        )
+      )}
+      {archived && (
+        <div className="ahp-List-undo">
+          <Strip
+            icon="archive"
+            action={
+              <button
+                type="button"
+                className="ahp-Btn is-small"
+                onClick={() => actions.archive(archived, false)}
+              >
+                {t('Undo')}
+              </button>
+            }
+          >
+            {t('Archived “%1”.', archived.title || t('New chat'))}
+          </Strip>
+        </div>
+      )}
+    </nav>
+  );
+}

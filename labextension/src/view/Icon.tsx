@@ -1,0 +1,58 @@
+import React from 'react';
+
+export type IconName =
+  | 'archive'
+  | 'attach'
+  | 'back'
+  | 'bell'
+  | 'bot'
+  | 'cell'
+  | 'chat'
+  | 'check'
+  | 'chevron'
+  | 'clock'
+  | 'compact'
+  | 'copy'
+  | 'cross'
+  | 'down'
+  | 'edit'
+  | 'eye'
+  | 'file'
+  | 'folder'
+  | 'help'
+  | 'image'
+  | 'info'
+  | 'lock'
+  | 'more'
+  | 'offline'
+  | 'pi'
+  | 'plus'
+  | 'popout'
+  | 'retry'
+  | 'search'
+  | 'send'
+  | 'shield'
+  | 'spark'
+  | 'spinner'
+  | 'stop'
+  | 'table'
+  | 'terminal'
+  | 'thought'
+  | 'tool'
+  | 'warn';
+
+/** An icon in the text colour; with a `label` it is an image for readers, else hidden from them. */
+export function Icon(props: {
+  name: IconName;
+  label?: string;
+  className?: string;
+}): React.ReactElement {
+  const { name, label, className } = props;
+  return (
+    <span
+      className={className ? `ahp-Icon ${className}` : 'ahp-Icon'}
+      data-icon={name}
+      {...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': true })}
+    />
+  );
+}

@@ -1,0 +1,123 @@
+import React from 'react';
+import { type ResponsePart, type URI } from '../ahp';
+import { Approval, type ApprovalAnswer } from './Approval';
+import { ErrorCard } from './ErrorCard';
+import { useView } from './host';
+import { Icon } from './Icon';
+import { Markdown } from './markdown/Markdown';
+import { Notice } from './Notice';
+import { Question } from './Question';
+import { Reasoning } from './Reasoning';
+import { textOf } from './text';
+import { ToolCall } from './ToolCall';
+
+export interface PartProps {
+  chat: URI;
+  turnId: string;
+  part: ResponsePart;
+  /** Whether this is where the answer grows now. */
+  live: boolean;
+  /** Whether the turn runs: only then can something be answered. */
+  running: boolean;
+  readOnly: boolean;
+  /** For an error at the end of the last turn. */
+  onRetry?: () => void;
+}
+
+/** One part of an answer, by its kind. */
+export const Part = React.memo(function Part(props: PartProps): React.ReactElement | null {
+  const { chat, turnId, part, live, running, readOnly, onRetry } = props;
+  const { store, host } = useView();
+  const { t } = host.words;
+  switch (part.kind) {
+    case 'markdown':
+      return part.content ? <Markdown text={part.content} live={live} /> : null;
+    case 'reasoning':
+      return <Reasoning part={part} live={live} />;
+    case 'toolCall': {
+      const call = part.toolCall;
+      if (running && call.status === 'pending-confirmation') {
+        const answer = ({ approved, option, reason }: ApprovalAnswer): Promise<void> =>
+          store.dispatched(chat, {
+            type: 'chat/toolCallConfirmed',
+            turnId,
+            toolCallId: call.toolCallId,
+            ...(option ? { selectedOptionId: option } : {}),
+            ...(approved
+              ? { approved: true, confirmed: 'user-action' }
+              : { approved: false, reason: 'denied', ...(reason ? { reasonMessage: reason } : {}) })
+          });
+        return <Approval call={call} onAnswer={readOnly ? undefined : answer} />;
+      }
+      if (running && call.status === 'pending-result-confirmation') {
+        const answer = ({ approved }: ApprovalAnswer): Promise<void> =>
+          store.dispatched(chat, {
+            type: 'chat/toolCallResultConfirmed',
+            turnId,
+            toolCallId: call.toolCallId,
+            approved
+          });
+        return (
+          <>
+            <ToolCall call={call} />
+            <Approval call={call} onAnswer={readOnly ? undefined : answer} />
+          </>
+        );
+      }
+      return <ToolCall call={call} />;
+    }
+    case 'systemNotification':
+      return <Notice>{textOf(part.content)}</Notice>;
+    case 'inputRequest': {
+      const { request, response } = part;
+      if (running && !response) {
+        return (
+          <Question
+            key={request.id}
+            request={request}
+            onAnswer={
+              readOnly
+                ? undefined
+                : (answer, answers) =>
+                    store.dispatched(chat, {
+                      type: 'chat/inputCompleted',
+                      requestId: request.id,
+                      response: answer,
+                      ...(answers ? { answers } : {})
+                    })
+            }
+          />
+        );
+      }
+      return (
+        <div className="ahp-Line">
+          {response === 'accept' ? (
+            <Icon name="check" className="ahp-ok" label={t('Answered')} />
+          ) : (
+            <Icon name="cross" className="ahp-muted" label={t('Not answered')} />
+          )}
+          <span className="ahp-clip">
+            <b>{t('Question')}</b> {textOf(request.message) || request.questions?.[0]?.message}
+          </span>
+          <span className="ahp-grow" />
+          <span className="ahp-num">
+            {response === 'accept' ? t('answered') : t('not answered')}
+          </span>
+        </div>
+      );
+    }
+    case 'error':
+      return <ErrorCard error={part.error} onRetry={onRetry} />;
+    case 'contentRef':
+      return (
+        <div className="ahp-Line">
+          <Icon name="file" />
+          <span className="ahp-clip ahp-mono">{part.uri}</span>
+        </div>
+      );
+    default:
+      return (
+        <Notice>{t('A part of the answer that this version cannot show (%1)', part.kind)}</Notice>
+      );
+  }
+});

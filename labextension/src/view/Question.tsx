@@ -1,0 +1,309 @@
+import React, { useId, useState } from 'react';
+import type {
+  ChatInputAnswer,
+  ChatInputQuestion,
+  ChatInputRequest,
+  ChatInputValue,
+  InputResponse
+} from '../ahp';
+import { useWords } from './host';
+import { Icon } from './Icon';
+import { textOf } from './text';
+
+type Values = Readonly<Record<string, ChatInputValue | undefined>>;
+
+function initial(
+  question: ChatInputQuestion,
+  answer: ChatInputAnswer | undefined
+): ChatInputValue | undefined {
+  if (answer && 'value' in answer) {
+    return answer.value;
+  }
+  switch (question.kind) {
+    case 'text':
+      return question.defaultValue === undefined
+        ? undefined
+        : { kind: 'text', value: question.defaultValue };
+    case 'number':
+    case 'integer':
+      return question.defaultValue === undefined
+        ? undefined
+        : { kind: 'number', value: question.defaultValue };
+    case 'boolean':
+      return { kind: 'boolean', value: question.defaultValue ?? false };
+    case 'single-select': {
+      const option = question.options.find(each => each.recommended);
+      return option && { kind: 'selected', value: option.id };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function isAnswered(value: ChatInputValue | undefined): boolean {
+  if (!value) {
+    return false;
+  }
+  if (value.kind === 'text') {
+    return value.value.trim() !== '';
+  }
+  if (value.kind === 'selected') {
+    return value.value !== '' || !!value.freeformValues?.[0]?.trim();
+  }
+  return (
+    value.kind !== 'selected-many' || value.value.length > 0 || !!value.freeformValues?.[0]?.trim()
+  );
+}
+
+interface FieldProps {
+  question: ChatInputQuestion;
+  value: ChatInputValue | undefined;
+  onChange: (value: ChatInputValue | undefined) => void;
+}
+
+function Options({ question, value, onChange }: FieldProps): React.ReactElement | null {
+  const { t } = useWords();
+  const name = useId();
+  if (question.kind !== 'single-select' && question.kind !== 'multi-select') {
+    return null;
+  }
+  const many = question.kind === 'multi-select';
+  const chosen: readonly string[] =
+    value?.kind === 'selected-many'
+      ? value.value
+      : value?.kind === 'selected' && value.value
+        ? [value.value]
+        : [];
+  const own =
+    value?.kind === 'selected' || value?.kind === 'selected-many'
+      ? (value.freeformValues?.[0] ?? '')
+      : '';
+  const say = (ids: readonly string[], free: string): void => {
+    const freeform = free ? { freeformValues: [free] } : {};
+    onChange(
+      many
+        ? { kind: 'selected-many', value: ids, ...freeform }
+        : { kind: 'selected', value: ids[0] ?? '', ...freeform }
+    );
+  };
+  return (
+    <>
+      {question.options.map(option => (
+        <label key={option.id} className="ahp-Option">
+          <input
+            type={many ? 'checkbox' : 'radio'}
+            name={name}
+            checked={chosen.includes(option.id)}
+            onChange={event => {
+              const rest = chosen.filter(id => id !== option.id);
+              say(
+                many ? (event.target.checked ? [...rest, option.id] : rest) : [option.id],
+                many ? own : ''
+              );
+            }}
+          />
+          <span>
+            <bdi>{option.label}</bdi>
+            {(option.recommended || option.description) && (
+              <small>
+                {option.recommended && t('Suggested.')} <bdi>{option.description}</bdi>
+              </small>
+            )}
+          </span>
+        </label>
+      ))}
+      {question.allowFreeformInput && (
+        <input
+          className="ahp-Field"
+          aria-label={t('Something else')}
+          placeholder={t('Something else')}
+          value={own}
+          dir="auto"
+          onChange={event => say(many ? chosen : [], event.target.value)}
+        />
+      )}
+    </>
+  );
+}
+
+function Field(props: FieldProps): React.ReactElement {
+  const { question, value, onChange } = props;
+  const { t } = useWords();
+  const id = useId();
+  const label = (
+    <>
+      <bdi>{question.title || question.message}</bdi>{' '}
+      <small>{question.required ? t('must be answered') : t('optional')}</small>
+      {question.title && question.message && (
+        <small className="ahp-block">
+          <bdi>{question.message}</bdi>
+        </small>
+      )}
+    </>
+  );
+  switch (question.kind) {
+    case 'single-select':
+    case 'multi-select':
+      return (
+        <fieldset>
+          <legend>{label}</legend>
+          <Options {...props} />
+        </fieldset>
+      );
+    case 'boolean':
+      return (
+        <label className="ahp-Option">
+          <input
+            type="checkbox"
+            checked={value?.kind === 'boolean' && value.value}
+            onChange={event => onChange({ kind: 'boolean', value: event.target.checked })}
+          />
+          <span>{label}</span>
+        </label>
+      );
+    case 'number':
+    case 'integer':
+      return (
+        <div>
+          <label className="ahp-Label" htmlFor={id}>
+            {label}
+          </label>
+          <input
+            className="ahp-Field"
+            id={id}
+            type="number"
+            step={question.kind === 'integer' ? 1 : 'any'}
+            min={question.min}
+            max={question.max}
+            value={value?.kind === 'number' ? value.value : ''}
+            onChange={event =>
+              onChange(
+                event.target.value === ''
+                  ? undefined
+                  : { kind: 'number', value: event.target.valueAsNumber }
+              )
+            }
+          />
+        </div>
+      );
+    default:
+      return (
+        <div>
+          <label className="ahp-Label" htmlFor={id}>
+            {label}
+          </label>
+          <input
+            className="ahp-Field"
+            id={id}
+            dir="auto"
+            value={value?.kind === 'text' ? value.value : ''}
+            onChange={event => onChange({ kind: 'text', value: event.target.value })}
+          />
+        </div>
+      );
+  }
+}
+
+interface Props {
+  request: ChatInputRequest;
+  /** Absent: this reader may see the question and not answer it. */
+  onAnswer?: (response: InputResponse, answers?: Record<string, ChatInputAnswer>) => Promise<void>;
+}
+
+/** What the agent asks: one field set for each question. */
+export function Question({ request, onAnswer }: Props): React.ReactElement {
+  const { t } = useWords();
+  const id = useId();
+  const questions = request.questions ?? [];
+  const [values, setValues] = useState<Values>(() =>
+    Object.fromEntries(questions.map(each => [each.id, initial(each, request.answers?.[each.id])]))
+  );
+  const [state, setState] = useState<{ sending?: boolean; problem?: string }>({});
+
+  const send = (response: InputResponse): void => {
+    if (!onAnswer) {
+      return;
+    }
+    const open = questions.filter(each => each.required && !isAnswered(values[each.id]));
+    if (response === 'accept' && open.length) {
+      setState({
+        problem: t(
+          'Still to be answered: %1',
+          open.map(each => each.title || each.message).join(', ')
+        )
+      });
+      return;
+    }
+    const answers: Record<string, ChatInputAnswer> = {};
+    for (const question of questions) {
+      const value = values[question.id];
+      answers[question.id] =
+        value && isAnswered(value) ? { state: 'submitted', value } : { state: 'skipped' };
+    }
+    setState({ sending: true });
+    onAnswer(response, response === 'accept' ? answers : undefined).catch((error: Error) =>
+      setState({ problem: `${t('Your answer did not arrive.')} ${error.message}` })
+    );
+  };
+
+  const title = textOf(request.message) || t('The agent asks');
+  return (
+    <section
+      className="ahp-Card is-question"
+      role="group"
+      tabIndex={-1}
+      aria-labelledby={id}
+      data-lm-suppress-shortcuts="true"
+    >
+      <header>
+        <Icon name="help" />
+        <h3 id={id}>
+          <bdi>{title}</bdi>
+        </h3>
+      </header>
+      {request.url && /^https?:/i.test(request.url) && (
+        <a href={request.url} target="_blank" rel="noopener noreferrer">
+          {request.url}
+        </a>
+      )}
+      <form
+        className="ahp-Form"
+        onSubmit={event => {
+          event.preventDefault();
+          send('accept');
+        }}
+      >
+        {questions.map(question => (
+          <Field
+            key={question.id}
+            question={question}
+            value={values[question.id]}
+            onChange={value => setValues({ ...values, [question.id]: value })}
+          />
+        ))}
+        {state.problem && (
+          <p role="alert" className="ahp-bad">
+            {state.problem}
+          </p>
+        )}
+        {!onAnswer ? (
+          <p className="ahp-sub">{t('Waits for someone who may answer.')}</p>
+        ) : state.sending ? (
+          <div className="ahp-Actions" role="status">
+            <Icon name="spinner" />
+            {t('Sending')}
+          </div>
+        ) : (
+          <div className="ahp-Actions">
+            <button type="submit" className="ahp-Btn is-primary">
+              {t('Answer')}
+            </button>
+            <button type="button" className="ahp-Btn is-quiet" onClick={() => send('decline')}>
+              {t('Skip')}
+            </button>
+          </div>
+        )}
+      </form>
+    </section>
+  );
+}

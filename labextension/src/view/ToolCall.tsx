@@ -1,0 +1,170 @@
+import React, { useEffect, useRef, useState } from 'react';
+import type { ToolCallState, ToolContent } from '../ahp';
+import { useWords } from './host';
+import { Icon } from './Icon';
+import { revealed, textOf } from './text';
+
+function inputOf(call: ToolCallState): string {
+  if (call.status === 'streaming') {
+    return call.partialInput ?? '';
+  }
+  const input = call.toolInput;
+  return input === undefined ? '' : typeof input === 'string' ? pretty(input) : input.uri;
+}
+
+/** JSON as people read it; anything else as it came. */
+function pretty(text: string): string {
+  if (!/^\s*[[{]/.test(text)) {
+    return text;
+  }
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text; // not JSON after all
+  }
+}
+
+const PICTURE = /^image\/(?:png|jpeg|gif|webp)$/;
+
+function Content(props: { content: ToolContent }): React.ReactElement | null {
+  const { t } = useWords();
+  const { content } = props;
+  switch (content.type) {
+    case 'text':
+      return (
+        <div className="ahp-Term">
+          <pre tabIndex={0}>{content.text}</pre>
+        </div>
+      );
+    case 'embeddedResource':
+      return PICTURE.test(content.contentType) ? (
+        <img
+          className="ahp-Picture"
+          alt={t('Picture that the tool made')}
+          src={`data:${content.contentType};base64,${content.data}`}
+        />
+      ) : (
+        <p>{t('Content of type %1', content.contentType)}</p>
+      );
+    case 'resource':
+      return <p className="ahp-mono">{content.uri}</p>;
+    case 'fileEdit':
+      return (
+        <p>
+          {t('Edited')} <code>{content.after?.uri ?? content.before?.uri ?? ''}</code>{' '}
+          {content.diff && (
+            <span className="ahp-num">
+              <span className="ahp-ok">+{content.diff.added ?? 0}</span>{' '}
+              <span className="ahp-bad">−{content.diff.removed ?? 0}</span>
+            </span>
+          )}
+        </p>
+      );
+    case 'terminal':
+      return (
+        <div className="ahp-Term">
+          <pre tabIndex={0}>{content.result?.preview ?? content.title}</pre>
+          {content.result?.exitCode !== undefined && (
+            <div className="ahp-Term-end">{t('exit %1', content.result.exitCode)}</div>
+          )}
+        </div>
+      );
+    case 'subagent':
+      return (
+        <p>
+          {t('Worker')}: {content.title}
+        </p>
+      );
+    default:
+      return <p>{t('Content that this version cannot show (%1)', content.type)}</p>;
+  }
+}
+
+function Mark(props: { call: ToolCallState }): React.ReactElement {
+  const { t } = useWords();
+  const { call } = props;
+  switch (call.status) {
+    case 'completed':
+      return call.success ? (
+        <Icon name="check" className="ahp-ok" label={t('Done')} />
+      ) : (
+        <Icon name="cross" className="ahp-bad" label={t('Failed')} />
+      );
+    case 'cancelled':
+      return call.reason === 'skipped' ? (
+        <Icon name="stop" className="ahp-muted" label={t('Stopped')} />
+      ) : (
+        <Icon name="cross" className="ahp-muted" label={t('Denied')} />
+      );
+    case 'pending-confirmation':
+    case 'pending-result-confirmation':
+    case 'auth-required':
+      return <Icon name="shield" className="ahp-warn" label={t('Waits for an answer')} />;
+    default:
+      return <Icon name="spinner" label={t('Running')} />;
+  }
+}
+
+/** One tool call: one line that unfolds to its input and its result. */
+export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallState }) {
+  const { call } = props;
+  const { t } = useWords();
+  const running = call.status === 'running';
+  const content = 'content' in call ? call.content : undefined;
+  const touched = useRef(false);
+  const [open, setOpen] = useState(false);
+  const shows = running && !!content?.length;
+  useEffect(() => {
+    // a running call opens by itself and folds when it ends, unless somebody took it in hand
+    if (!touched.current) {
+      setOpen(shows);
+    }
+  }, [shows]);
+  const done = call.status === 'completed' || call.status === 'pending-result-confirmation';
+  const message =
+    textOf(done ? call.pastTenseMessage : call.invocationMessage) ||
+    call.intention ||
+    call.toolName;
+  const input = inputOf(call);
+  return (
+    <details
+      className="ahp-Fold ahp-ToolCall"
+      open={open}
+      data-status={call.status}
+      onToggle={event => setOpen(event.currentTarget.open)}
+    >
+      <summary onClick={() => (touched.current = true)}>
+        <Mark call={call} />
+        <span className="ahp-clip">
+          <b>{call.displayName || call.toolName}</b>{' '}
+          <span dir="auto">{message === call.displayName ? '' : message}</span>
+        </span>
+        <span className="ahp-grow" />
+        {call.status === 'cancelled' && (
+          <span className="ahp-num">{call.reason === 'skipped' ? t('stopped') : t('denied')}</span>
+        )}
+        {call.status === 'completed' && !call.success && (
+          <span className="ahp-num ahp-bad">{t('failed')}</span>
+        )}
+        <Icon name="chevron" className="ahp-Chevron" />
+      </summary>
+      {open && (
+        <div className="ahp-Fold-body">
+          {input && (
+            <pre className="ahp-Cmd" tabIndex={0} aria-label={t('Input')}>
+              {revealed(input)}
+            </pre>
+          )}
+          {content?.map((item, index) => (
+            <Content key={index} content={item} />
+          ))}
+          {'error' in call && call.error && <p className="ahp-bad">{call.error.message}</p>}
+          {call.status === 'cancelled' && call.reasonMessage && <p>{textOf(call.reasonMessage)}</p>}
+          {!input && !content?.length && call.status === 'completed' && call.success && (
+            <p>{t('No input and no output')}</p>
+          )}
+        </div>
+      )}
+    </details>
+  );
+});

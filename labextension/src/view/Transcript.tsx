@@ -1,0 +1,238 @@
+import React, { useCallback, useEffect, useRef, useState } from 'react';
+import type { Turn, URI } from '../ahp';
+import { useView } from './host';
+import { Icon } from './Icon';
+import { Notice } from './Notice';
+import { useStick } from './stick';
+import { TurnView } from './TurnView';
+import { useChat } from './use';
+
+const EARLY_PX = 400;
+
+interface Props {
+  chat: URI;
+  agent: string | undefined;
+  me: string | undefined;
+  readOnly: boolean;
+  /** A turn that is not on its way yet: it stands above the composer, not here. */
+  unsent: string | undefined;
+  onRetry: (turn: Turn) => void;
+  /** Called with what brings the end in sight. */
+  endRef: React.MutableRefObject<(() => void) | null>;
+  /** What stands where there are no turns. */
+  empty: React.ReactNode;
+}
+
+function buttonsOf(turn: Element): HTMLElement[] {
+  return [
+    ...turn.querySelectorAll<HTMLElement>(
+      'button, summary, a[href], input, textarea, [tabindex="0"]'
+    )
+  ];
+}
+
+/** The turns, oldest first. It follows which turns there are; what runs in the last one is for that one to follow. */
+export function Transcript(props: Props): React.ReactElement {
+  const { chat, agent, me, readOnly, unsent, onRetry, endRef, empty } = props;
+  const { store, host } = useView();
+  const { t, n } = host.words;
+  const turns = useChat(chat, state => state?.turns);
+  const active = useChat(chat, state => state?.activeTurn?.id);
+  const cursor = useChat(chat, state => state?.turnsNextCursor);
+  const log = useRef<HTMLDivElement>(null);
+  const column = useRef<HTMLDivElement>(null);
+  const { atEnd, toEnd } = useStick(log, column, turns?.[0]?.id ?? active);
+  endRef.current = toEnd;
+
+  // ── older turns ──
+  const [loading, setLoading] = useState(false);
+  const [problem, setProblem] = useState<string>();
+  const asked = useRef<string>();
+  const more = useCallback(
+    (again = false) => {
+      if (!cursor || (asked.current === cursor && !again)) {
+        return;
+      }
+      asked.current = cursor;
+      setLoading(true);
+      setProblem(undefined);
+      store
+        .fetchTurns(chat)
+        .catch((error: Error) => setProblem(error.message))
+        .finally(() => setLoading(false));
+    },
+    [store, chat, cursor]
+  );
+  useEffect(() => {
+    const element = log.current;
+    if (!element) {
+      return;
+    }
+    const look = (): void => {
+      if (element.scrollTop < EARLY_PX) {
+        more();
+      }
+    };
+    element.addEventListener('scroll', look, { passive: true });
+    const timer = setTimeout(look); // the page may be too short to scroll
+    return () => {
+      element.removeEventListener('scroll', look);
+      clearTimeout(timer);
+    };
+  }, [more]);
+
+  // ── what came while the reader was elsewhere ──
+  const live = active !== undefined && active !== unsent ? active : undefined;
+  // one list, so that a turn stays the same element when it ends
+  const shown: { id: string; ended?: Turn }[] = (turns ?? []).map(turn => ({
+    id: turn.id,
+    ended: turn
+  }));
+  if (live) {
+    shown.push({ id: live });
+  }
+  const count = shown.length;
+  const parts = useChat(chat, state => state?.activeTurn?.responseParts.length ?? 0);
+  const last = turns?.[turns.length - 1]?.id;
+  const seen = useRef({ last, live, parts });
+  if (atEnd) {
+    seen.current = { last, live, parts };
+  }
+  let fresh = 0;
+  if (!atEnd && turns) {
+    const at = turns.findIndex(turn => turn.id === seen.current.last);
+    const newTurns = turns.slice(at + 1).filter(turn => turn.id !== seen.current.live).length;
+    fresh =
+      newTurns +
+      (live === seen.current.live ? Math.max(0, parts - seen.current.parts) : live ? 1 : 0);
+    if (fresh === 0 && last !== seen.current.last) {
+      fresh = 1;
+    }
+  }
+
+  const onKeyDown = (event: React.KeyboardEvent<HTMLDivElement>): void => {
+    const target = event.target as HTMLElement;
+    if (event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const articles = [...(column.current?.querySelectorAll<HTMLElement>('[data-turn]') ?? [])];
+    const here = target.closest<HTMLElement>('[data-turn]');
+    if (event.key === 'Escape' && here && target !== here) {
+      here.focus();
+      event.stopPropagation();
+      return;
+    }
+    if (target !== log.current && target !== here) {
+      return; // inside a turn the keys are its own
+    }
+    const index = here ? articles.indexOf(here) : -1;
+    const go = (to: number): void => {
+      const article = articles[Math.min(articles.length - 1, Math.max(0, to))];
+      article?.focus();
+      article?.scrollIntoView({ block: 'nearest' });
+    };
+    switch (event.key) {
+      case 'j':
+      case 'J':
+      case 'ArrowDown':
+        go(here ? index + 1 : articles.length - 1);
+        break;
+      case 'k':
+      case 'K':
+      case 'ArrowUp':
+        go(here ? index - 1 : articles.length - 1);
+        break;
+      case 'Home':
+        go(0);
+        break;
+      case 'End':
+        go(articles.length - 1);
+        toEnd();
+        break;
+      case 'Enter':
+        if (!here) {
+          return;
+        }
+        buttonsOf(here)[0]?.focus();
+        break;
+      case 'c':
+      case 'C':
+        here?.querySelector<HTMLElement>('.ahp-TurnEnd-actions button')?.click();
+        break;
+      case 'r':
+      case 'R':
+        here?.querySelector<HTMLElement>('.ahp-Card.is-error .ahp-Btn.is-primary')?.click();
+        break;
+      case 'Escape':
+        if (!here) {
+          return;
+        }
+        log.current?.focus();
+        break;
+      default:
+        return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  return (
+    <div className="ahp-LogBox">
+      <div
+        ref={log}
+        className="ahp-Log"
+        role="log"
+        aria-label={t('Transcript')}
+        aria-live="off"
+        tabIndex={0}
+        data-lm-suppress-shortcuts="true"
+        onKeyDown={onKeyDown}
+      >
+        <div ref={column} className="ahp-Column">
+          {cursor &&
+            (problem ? (
+              <Notice icon="warn">
+                {t('Earlier turns could not be loaded. %1', problem)}{' '}
+                <button
+                  type="button"
+                  className="ahp-Btn is-small is-quiet"
+                  onClick={() => more(true)}
+                >
+                  {t('Try again')}
+                </button>
+              </Notice>
+            ) : (
+              <div className="ahp-Earlier" aria-busy={loading}>
+                {loading && (
+                  <>
+                    <Icon name="spinner" />
+                    {t('Loading earlier turns')}
+                  </>
+                )}
+              </div>
+            ))}
+          {shown.map(({ id, ended }, index) => (
+            <TurnView
+              key={id}
+              chat={chat}
+              id={id}
+              number={index + 1}
+              ended={ended}
+              agent={agent}
+              me={me}
+              readOnly={readOnly}
+              onRetry={ended && index === count - 1 && !active && !readOnly ? onRetry : undefined}
+            />
+          ))}
+          {turns && count === 0 && empty}
+        </div>
+      </div>
+      {!atEnd && fresh > 0 && (
+        <button type="button" className="ahp-NewPill" onClick={toEnd}>
+          <Icon name="down" />
+          {n('%1 new', '%1 new', fresh)}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,9 @@
+/** The chat as React components: the same in JupyterLab's panel and main area and in a notebook's widget. */
+
+export { ChatsList, type ChatsListProps } from './ChatsList';
+export { ChatView, type ChatViewProps } from './ChatView';
+export { type ChatRef, Context, useView, type ViewContext, type ViewHost } from './host';
+export { quiet } from './markdown/safe';
+export { startChat } from './newChat';
+export { activityOf, useSessions } from './sessions';
+export { type Bundle, english, type Words, wordsOf } from './words';

@@ -1,0 +1,95 @@
+import { useSyncExternalStore } from 'react';
+import { type SessionList, type SessionSummary, Status, type URI } from '../ahp';
+import { isSameDay } from './format';
+import { useView } from './host';
+
+export function useSessions(): SessionList {
+  const { sessions } = useView().store;
+  return useSyncExternalStore(sessions.watch, sessions.getState);
+}
+
+/** The session that a chat is in, if the list knows it. */
+export function sessionOf(list: SessionList, chat: URI): URI | undefined {
+  return list.items.find(
+    summary => summary.defaultChat === chat || summary.chats?.some(each => each.resource === chat)
+  )?.resource;
+}
+
+export function useSessionOf(chat: URI, session: URI | undefined): URI | undefined {
+  const { sessions } = useView().store;
+  return useSyncExternalStore(
+    sessions.watch,
+    () => session ?? sessionOf(sessions.getState(), chat)
+  );
+}
+
+/** The chat that a session opens with. */
+export function firstChat(summary: SessionSummary): URI | undefined {
+  return summary.defaultChat ?? summary.chats?.[0]?.resource;
+}
+
+export type Activity = 'input' | 'running' | 'error' | 'idle';
+
+export function activityOf(status: number): Activity {
+  if ((status & Status.InputNeeded) === Status.InputNeeded) {
+    return 'input';
+  }
+  return status & Status.InProgress ? 'running' : status & Status.Error ? 'error' : 'idle';
+}
+
+export function isUnread(summary: SessionSummary): boolean {
+  return (summary.status & Status.IsRead) === 0;
+}
+
+export function isArchived(summary: SessionSummary): boolean {
+  return (summary.status & Status.IsArchived) !== 0;
+}
+
+export type GroupName = 'needs' | 'running' | 'today' | 'earlier';
+
+export interface Group {
+  readonly name: GroupName;
+  readonly items: readonly SessionSummary[];
+}
+
+/** The list in its groups, in the order in which they want attention; empty groups are left out. */
+export function groups(items: readonly SessionSummary[], now: Date): readonly Group[] {
+  const found: Record<GroupName, SessionSummary[]> = {
+    needs: [],
+    running: [],
+    today: [],
+    earlier: []
+  };
+  for (const summary of items) {
+    const activity = activityOf(summary.status);
+    const group =
+      activity === 'input'
+        ? 'needs'
+        : activity === 'running'
+          ? 'running'
+          : isSameDay(new Date(summary.modifiedAt), now)
+            ? 'today'
+            : 'earlier';
+    found[group].push(summary);
+  }
+  return (['needs', 'running', 'today', 'earlier'] as const)
+    .filter(name => found[name].length > 0)
+    .map(name => ({ name, items: found[name] }));
+}
+
+/** The chats whose title has all the words that are looked for. */
+export function matching(
+  items: readonly SessionSummary[],
+  search: string
+): readonly SessionSummary[] {
+  const words = search.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) {
+    return items;
+  }
+  return items.filter(summary => {
+    const titles = [summary.title, ...(summary.chats ?? []).map(chat => chat.title)]
+      .join('\n')
+      .toLocaleLowerCase();
+    return words.every(word => titles.includes(word));
+  });
+}
