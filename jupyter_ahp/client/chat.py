@@ -234,6 +234,19 @@ class AsyncChat:
             return f"Waits for your answer: {waits.message}"
         return str(self._chat.state.get("activity") or "")
 
+    @property
+    def outline(self) -> tuple[int, str]:
+        """Moves when a turn begins or ends: how many have ended, and which one runs."""
+        state = self._chat.state
+        return len(state.get("turns", ())), (state.get("activeTurn") or {}).get("id", "")
+
+    async def changes(self) -> AsyncGenerator[Self, None]:
+        """This chat now, and again whenever something in it has changed. Ends when it is closed or gone."""
+        await self
+        async with aclosing(self._chat.states()) as states:
+            async for _ in states:
+                yield self
+
     def __repr__(self) -> str:
         name = type(self).__name__
         if self._mirrors is None:

@@ -49,14 +49,17 @@ def answer_html(turn: Turn) -> str:
     return "\n".join(parts) or "<p><i>No answer.</i></p>"
 
 
-def transcript_html(title: str, agent: str, turns: Sequence[Turn], *, saved: str) -> str:
-    """A whole chat. `saved` says when, for people."""
+def transcript_html(title: str, agent: str, turns: Sequence[Turn], *, keep: int, saved: str) -> str:
+    """A chat's last `keep` turns. `saved` says when, for people."""
     count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"
     head = (
         f"<p><b>Chat: {escape(title or 'untitled')}</b><br>{count} with {escape(agent)}, saved {escape(saved)}. "
         "To go on, run this cell in JupyterLab.</p>"
     )
-    return "\n".join([head, *(f"<hr>\n{_message_html(turn.message)}\n{answer_html(turn)}" for turn in turns)])
+    if len(turns) > keep:
+        head += f"\n<p><i>The first {len(turns) - keep} turns are not shown here.</i></p>"
+    shown = turns[-keep:]
+    return "\n".join([head, *(f"<hr>\n{_message_html(turn.message)}\n{answer_html(turn)}" for turn in shown)])
 
 
 def _message_html(message: Message) -> str:

@@ -53,7 +53,7 @@ class Background:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("A blocking Chat would wait for itself here. Use AsyncChat.")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.start(work)
         try:
             while not concurrent.futures.wait([future], timeout=_TICK).done:
                 if tick is not None:
@@ -62,6 +62,14 @@ class Background:
         except BaseException:
             future.cancel()  # Changes nothing when it is done.
             raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begin it and do not wait. Who starts it cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, function: Callable[..., object], *args: Any) -> None:
+        """Call it in the event loop, soon."""
+        self._loop.call_soon_threadsafe(function, *args)
 
     async def connection(self, host: Host) -> Connection:
         """The one connection to this host. Raises `NoHost`."""
@@ -143,19 +151,24 @@ class Chat:
         return chat
 
     def _open(self, make: Callable[[Connection], AsyncChat], host: Host | None) -> None:
-        async def opened() -> AsyncChat:
-            return await make(await self._background.connection(host or Host()))
+        self.host = host or Host()
+        """Where it is held."""
+        self.background = background()
+        """The thread that it lives on."""
 
-        self._background = background()
-        self._chat = self._background.run(opened())
+        async def opened() -> AsyncChat:
+            return await make(await self.background.connection(self.host))
+
+        self.async_chat = self.background.run(opened())
+        """The same chat, for code that runs on that thread."""
 
     def _run(self, work: Coroutine[Any, Any, T], tick: Callable[[], None] | None = None) -> T:
-        if self._background.pid != os.getpid():
+        if self.background.pid != os.getpid():
             work.close()
             raise RuntimeError(
                 f"This chat was opened before the process was forked. Open it here: Chat.open({self.uri!r})."
             )
-        return self._background.run(work, tick)
+        return self.background.run(work, tick)
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +178,7 @@ class Chat:
 
     def close(self) -> None:
         """Leave the chat. The host keeps it; a turn that runs goes on."""
-        self._run(self._chat.close())
+        self._run(self.async_chat.close())
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────────
     def send(
@@ -183,7 +196,7 @@ class Chat:
         interrupt the kernel) stops it too, and the chat can be used on. Raises `Refused` when the host does not start
         the turn.
         """
-        return self._wait(self._chat.send(text, attach, model=model, timeout=timeout))
+        return self._wait(self.async_chat.send(text, attach, model=model, timeout=timeout))
 
     def stream(
         self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
@@ -193,7 +206,7 @@ class Chat:
         A reader who is slow gets fewer and larger steps. Leaving the loop before the end stops the turn. Raises as
         `send` does.
         """
-        parts = self._chat.stream(text, attach, model=model)
+        parts = self.async_chat.stream(text, attach, model=model)
 
         async def following() -> Part | None:
             return await anext(parts, None)
@@ -206,18 +219,18 @@ class Chat:
 
     def resume(self, *, timeout: float | None = None) -> Turn:
         """Go on with the last turn, which failed in a way that can be resumed; otherwise as `send`."""
-        return self._wait(self._chat.resume(timeout=timeout))
+        return self._wait(self.async_chat.resume(timeout=timeout))
 
     def stop(self) -> None:
         """Stop the turn that runs, if one does. From another thread, while this one waits in `send`."""
-        self._run(self._chat.stop())
+        self._run(self.async_chat.stop())
 
     def _wait(self, work: Coroutine[Any, Any, Turn]) -> Turn:
-        with Progress(self._chat) as progress:
+        with Progress(self.async_chat) as progress:
             try:
                 return self._run(work, progress.tick)
             except KeyboardInterrupt:
-                self._run(self._chat.idle(timeout=2))
+                self._run(self.async_chat.idle(timeout=2))
                 raise
 
     # ── what a turn asks ─────────────────────────────────────────────────────────────────────────────────────────
@@ -233,7 +246,7 @@ class Chat:
         A value is text, a number, True or False, an option's id or label, or a list of them. Raises `ValueError` for
         an answer that does not fit, `Refused` when the question was answered already.
         """
-        self._run(self._chat.answer(request, answers, response=response))
+        self._run(self.async_chat.answer(request, answers, response=response))
 
     def approve(
         self,
@@ -249,47 +262,49 @@ class Chat:
         `option` is the id of one of its options, `edited_input` what it is to run on instead, `reason` what the agent
         is told about a denial. Raises `ValueError` when it waits for nothing, `Refused` when somebody was faster.
         """
-        self._run(self._chat.approve(call, approved, option=option, edited_input=edited_input, reason=reason))
+        self._run(
+            self.async_chat.approve(call, approved, option=option, edited_input=edited_input, reason=reason)
+        )
 
     def rename(self, title: str) -> None:
         """Give the chat a title."""
-        self._run(self._chat.rename(title))
+        self._run(self.async_chat.rename(title))
 
     # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
     def uri(self) -> str:
         """The chat's URI: the same for everybody, and for ever."""
-        return self._chat.uri
+        return self.async_chat.uri
 
     @property
     def session_uri(self) -> str:
         """The URI of the session that the chat is in."""
-        return self._chat.session_uri
+        return self.async_chat.session_uri
 
     @property
     def title(self) -> str:
         """As people see it; empty until somebody, or the host, gave it one."""
-        return self._chat.title
+        return self.async_chat.title
 
     @property
     def agent(self) -> str:
         """The provider that answers."""
-        return self._chat.agent
+        return self.async_chat.agent
 
     @property
     def turns(self) -> list[Turn]:
         """Every turn, oldest first; the one that runs comes last."""
-        return self._chat.turns
+        return self.async_chat.turns
 
     @property
     def draft(self) -> str:
         """What somebody has begun to write in the chat and not sent."""
-        return self._chat.draft
+        return self.async_chat.draft
 
     @property
     def state(self) -> ChatState:
         """What it does: `waiting` for a person's answer, `failed` in its last turn, `offline` until the host is back."""
-        return self._chat.state
+        return self.async_chat.state
 
     def __repr__(self) -> str:
-        return repr(self._chat).replace(type(self._chat).__name__, type(self).__name__, 1)
+        return repr(self.async_chat).replace(type(self.async_chat).__name__, type(self).__name__, 1)
