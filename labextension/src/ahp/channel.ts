@@ -184,23 +184,31 @@ export class Channel {
   }
 
   /**
-   * True when the host will say nothing to this action, because the state already holds it: the
-   * turn that a lost connection did start, and a client announced as it already is.
+   * What a fresh state says of an action that an older connection carried. A host answers most of
+   * them again when they come again, but not the ones that start a turn.
    */
+  fate({ action }: Pending): 'taken' | 'unknown' | 'send again' {
+    const state = this.#confirmed as ChatState | undefined;
+    switch (action.type) {
+      case 'chat/turnStarted':
+        return state && hasTurn(state, action.turnId) ? 'taken' : 'send again';
+      case 'chat/turnResume':
+        return state?.activeTurn?.id === action.turnId ? 'taken' : 'unknown';
+      default:
+        return 'send again';
+    }
+  }
+
+  /** True for a client announced as it already is: a host says nothing to that. */
   isMoot(pending: Pending): boolean {
     const { action } = pending;
-    if (action.type === 'chat/turnStarted') {
-      return (
-        pending.sent && this.#confirmed !== undefined && hasTurn(this.#confirmed, action.turnId)
-      );
+    if (action.type !== 'session/activeClientSet') {
+      return false;
     }
-    if (action.type === 'session/activeClientSet') {
-      const before = this.#before(this.#pending.indexOf(pending)) as SessionState | undefined;
-      const { clientId } = action.activeClient;
-      const known = before?.activeClients?.find(client => client.clientId === clientId);
-      return known !== undefined && sameJson(known, action.activeClient);
-    }
-    return false;
+    const before = this.#before(this.#pending.indexOf(pending)) as SessionState | undefined;
+    const { clientId } = action.activeClient;
+    const known = before?.activeClients?.find(client => client.clientId === clientId);
+    return known !== undefined && sameJson(known, action.activeClient);
   }
 
   #setPending(pending: readonly Pending[]): void {

@@ -341,9 +341,28 @@ export class AhpStore {
     return params;
   }
 
+  /** Takes the host's whole state, and settles what older connections carried and it tells of. */
   #replace(entry: Entry, snapshot: Snapshot | undefined): void {
-    entry.channel.replace(snapshot?.state as AnyState | undefined, snapshot?.fromSeq ?? 0);
-    this.#touch(entry.channel);
+    const { channel } = entry;
+    channel.replace(snapshot?.state as AnyState | undefined, snapshot?.fromSeq ?? 0);
+    this.#touch(channel);
+    for (const pending of channel.pending) {
+      if (!pending.sent || pending.sentOn === this.#generation) {
+        continue;
+      }
+      const fate = channel.fate(pending);
+      if (fate === 'taken') {
+        channel.take(pending.clientSeq);
+        this.#settled(entry);
+        pending.settle?.resolve();
+      } else if (fate === 'unknown') {
+        this.#refuse(
+          entry,
+          pending,
+          'The connection was lost before the host answered. Try again.'
+        );
+      }
+    }
   }
 
   /** The host does not have the channel: what was meant for it will never be answered. */
