@@ -4,6 +4,6 @@ export { ChatsList, type ChatsListProps } from './ChatsList';
 export { ChatView, type ChatViewProps } from './ChatView';
 export { type ChatRef, Context, useView, type ViewContext, type ViewHost } from './host';
 export { quiet } from './markdown/safe';
-export { startChat } from './newChat';
+export { startChat } from './start';
 export { activityOf, useSessions } from './sessions';
 export { type Bundle, english, type Words, wordsOf } from './words';
