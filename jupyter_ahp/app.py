@@ -164,6 +164,7 @@ class AHPExtension(ExtensionApp):
         from .protocol.versions import SERVED_RANGES
 
         host = await self.running_host()
+        await host.ready()
         probes = await asyncio.gather(*(agent.probe() for agent in self._served))
         return {
             "version": __version__,

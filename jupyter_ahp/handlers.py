@@ -145,7 +145,7 @@ class SocketTransport:
 
 
 class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
-    """One client's WebSocket at `<base_url>ahp`: one JSON-RPC message in each text (or binary) message."""
+    """One client's WebSocket at `<base_url>ahp`: one JSON-RPC message in each text message."""
 
     auth_resource = AUTH_RESOURCE
     # Neither Jupyter's nor Tornado's pings: their settings are in different units, and Tornado 6.5 changed what the
