@@ -7,6 +7,7 @@ same chat at the same time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import aclosing
@@ -25,6 +26,7 @@ from .errors import Refused, TurnFailed
 from .host import Host
 from .mirror import Mirror
 from .model import Part, Question, ToolCallPart, Turn, part_of, turn_of
+from .pending import turn_in
 
 Json: TypeAlias = dict[str, Any]
 ChatState: TypeAlias = Literal["idle", "running", "waiting", "failed", "offline", "closed"]
@@ -187,10 +189,7 @@ class AsyncChat:
     @property
     def title(self) -> str:
         """As people see it; empty until somebody, or the host, gave it one."""
-        for entry in self._session.state.get("chats", ()):
-            if entry.get("resource") == self.uri and entry.get("title"):
-                return str(entry["title"])
-        return str(self._chat.state.get("title") or "")
+        return _title_in(self._session.state, self.uri) or str(self._chat.state.get("title") or "")
 
     @property
     def agent(self) -> str:
@@ -358,7 +357,7 @@ class AsyncChat:
                 raise
             async with aclosing(self._chat.states()) as states:
                 async for state in states:
-                    turn = _turn_in(state, turn_id)
+                    turn = turn_in(state, turn_id)
                     over = turn is None or "state" in turn
                     if turn is None:
                         raise Refused("The turn was taken out of the chat before it had ended.")
@@ -437,26 +436,26 @@ class AsyncChat:
 
     # ── the chat itself ──────────────────────────────────────────────────────────────────────────────────────────
     async def rename(self, title: str) -> None:
-        """Give the chat a title."""
+        """Give the chat a title; a session of one chat is called so with it."""
         await self
         await self._retitle(self._opened, title)
 
     async def _retitle(self, mirrors: tuple[Mirror, Mirror], title: str) -> None:
         session, chat = mirrors
         await self._connection.dispatch(chat.channel, {"type": "session/titleChanged", "title": title})
-        if len(session.state.get("chats", ())) == 1:  # A session of one chat is called as the chat is.
-            await self._connection.dispatch(session.channel, {"type": "session/titleChanged", "title": title})
+        # It is said in the session, a moment later.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2):
+                await session.until(lambda state: _title_in(state, chat.channel) == title or None)
 
 
 def _now_ms() -> int:
     return int(datetime.now(UTC).timestamp() * 1000)
 
 
-def _turn_in(state: Json, turn_id: str) -> Json | None:
-    active: Json | None = state.get("activeTurn")
-    if active is not None and active["id"] == turn_id:
-        return active
-    return next((turn for turn in reversed(state.get("turns", [])) if turn["id"] == turn_id), None)
+def _title_in(session: Json, chat: str) -> str:
+    titles = (entry.get("title") for entry in session.get("chats", ()) if entry.get("resource") == chat)
+    return str(next(titles, None) or "")
 
 
 def _ended(raw: Json) -> Turn:

@@ -23,8 +23,9 @@ from .._version import __version__
 from ..protocol import jsonrpc, uris
 from ..protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, NOT_FOUND, ProtocolError
 from .discovery import Server
-from .errors import NoHost, Refused
+from .errors import NoHost
 from .mirror import Mirror
+from .pending import Pending
 from .socket import FAILURES, dial, failure
 
 Json = dict[str, Any]
@@ -66,30 +67,10 @@ class _Request:
         self.take = take
 
 
-class _Dispatch:
-    __slots__ = ("action", "answer", "channel", "frame")
-
-    def __init__(self, channel: str, action: Json, client_seq: int) -> None:
-        self.channel = channel
-        self.action = action
-        self.frame = jsonrpc.notification(
-            "dispatchAction", {"channel": channel, "clientSeq": client_seq, "action": action}
-        )
-        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.answer.add_done_callback(_seen)
-
-    def done(self, refusal: Refused | None = None) -> None:
-        if not self.answer.done():
-            if refusal is None:
-                self.answer.set_result(None)
-            else:
-                self.answer.set_exception(refusal)
-
-
-def _seen(answer: asyncio.Future[None]) -> None:
-    """Who dispatches and does not wait does not care how it went."""
-    if not answer.cancelled():
-        answer.exception()
+def _seen(first: asyncio.Future[None]) -> None:
+    """How the first try went is told to those who wait in `open`; there may be none."""
+    if not first.cancelled():
+        first.exception()
 
 
 class Connection:
@@ -117,8 +98,7 @@ class Connection:
         self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
         self._ids = itertools.count(1)
         self._requests: dict[Any, _Request] = {}
-        self._client_seqs = itertools.count(1)
-        self._pending: dict[int, _Dispatch] = {}
+        self._pending = Pending()
         self._answering: set[asyncio.Task[None]] = set()
         self._known = False
         self._last_seq = 0
@@ -160,9 +140,7 @@ class Connection:
         why = self.problem or "The connection was closed."
         for mirror in self._mirrors.values():
             mirror.end(why)
-        for dispatch in self._pending.values():
-            dispatch.done(Refused("The connection was closed before the host answered."))
-        self._pending.clear()
+        self._pending.refuse("The connection was closed before the host answered.")
 
     # ── asking and telling ───────────────────────────────────────────────────────────────────────────────────────
     async def request(self, method: str, params: Json, *, take: Callable[[Any], None] | None = None) -> Any:
@@ -194,11 +172,12 @@ class Connection:
         Subscribe to the channel first: only then does the host answer.
         """
         self._alive()
-        client_seq = next(self._client_seqs)
-        dispatch = self._pending[client_seq] = _Dispatch(channel, action, client_seq)
-        if self.status == "online":
-            self._outbox.put_nowait(dispatch.frame)
-        return dispatch.answer
+        frame, answer = self._pending.add(channel, action)
+        if channel not in self._mirrors:
+            self._pending.refuse(f"The host has no {channel} any more.", channel)
+        elif self.status == "online":
+            self._outbox.put_nowait(frame)
+        return answer
 
     async def subscribe(self, channel: str) -> Mirror:
         """The channel's mirror; one for all who subscribe to it here. Raises `ProtocolError` if there is none such."""
@@ -208,20 +187,21 @@ class Connection:
                 mirror.users += 1
                 return mirror
 
+            fresh: list[Mirror] = []
+
             def take(result: Json) -> None:
-                self._mirrors[channel] = Mirror(channel, result["snapshot"])
+                fresh.append(Mirror(channel, result["snapshot"]))
+                self._mirrors[channel] = fresh[-1]
 
             await self.request("subscribe", {"channel": channel}, take=take)
-            return self._mirrors[channel]
+            return fresh[-1]
 
     async def unsubscribe(self, mirror: Mirror) -> None:
         """One user less; the last one ends the subscription, once the host has answered what was dispatched there."""
         mirror.users -= 1
         if mirror.users or self._mirrors.get(mirror.channel) is not mirror:
             return
-        if unanswered := [
-            entry.answer for entry in self._pending.values() if entry.channel == mirror.channel
-        ]:
+        if unanswered := self._pending.answers(mirror.channel):
             await asyncio.wait(unanswered, timeout=2)
         if mirror.users or self.status == "closed":
             return  # Somebody subscribed again meanwhile.
@@ -233,10 +213,7 @@ class Connection:
         """Watch a channel no longer: it is gone, or nobody here needs it."""
         if (mirror := self._mirrors.pop(channel, None)) is not None:
             mirror.end(why)
-        for client_seq, entry in list(self._pending.items()):
-            if entry.channel == channel:
-                del self._pending[client_seq]
-                entry.done(Refused(why))
+        self._pending.refuse(why, channel)
 
     # ── sockets, one after another ───────────────────────────────────────────────────────────────────────────────
     async def _run(self) -> None:
@@ -373,31 +350,15 @@ class Connection:
         if reason is None and mirror is not None:
             mirror.apply(envelope["action"], seq)
         origin = envelope.get("origin") or {}
-        if origin.get("clientId") != self.client_id:
-            return
-        entry = self._pending.pop(origin.get("clientSeq", 0), None)
-        if entry is not None:
-            entry.done(None if reason is None or self._has_turn(entry) else Refused(reason))
+        if origin.get("clientId") == self.client_id:
+            self._pending.answered(origin["clientSeq"], reason, mirror.state if mirror is not None else {})
 
-    def _reset(self, snapshots: list[Json]) -> set[str]:
-        """Take these states over; says of which channels."""
+    def _reset(self, snapshots: list[Json]) -> None:
+        """Take these states over."""
         for snapshot in snapshots:
             if (mirror := self._mirrors.get(snapshot["resource"])) is not None:
+                self._pending.settle(mirror.channel, mirror.state, snapshot["state"])
                 mirror.reset(snapshot)
-        # Its echo went by unseen, and a host does not start the same turn twice to say it again.
-        for client_seq, entry in list(self._pending.items()):
-            if self._has_turn(entry):
-                del self._pending[client_seq]
-                entry.done()
-        return {snapshot["resource"] for snapshot in snapshots}
-
-    def _has_turn(self, entry: _Dispatch) -> bool:
-        """Whether the chat has the turn that was to be started: then it was, however the host answers a repetition."""
-        mirror = self._mirrors.get(entry.channel)
-        if mirror is None or entry.action["type"] != "chat/turnStarted":
-            return False
-        turns = [mirror.state.get("activeTurn") or {}, *mirror.state.get("turns", ())]
-        return any(turn.get("id") == entry.action["turnId"] for turn in turns)
 
     # ── handshake ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _greet(self) -> None:
@@ -407,8 +368,8 @@ class Connection:
         self.problem = ""
         self.status = "online"
         self._online.set()
-        for dispatch in self._pending.values():
-            self._outbox.put_nowait(dispatch.frame)
+        for frame in self._pending.frames():
+            self._outbox.put_nowait(frame)
         assert self._first is not None
         if not self._first.done():
             self._first.set_result(None)
@@ -419,7 +380,7 @@ class Connection:
 
         def take(result: Json) -> None:
             self._last_seq = result["serverSeq"]
-            given.update(self._reset(result["snapshots"]))
+            given.update(self._reset_whole(result["snapshots"]))
 
         await self._ask(
             "initialize",
@@ -432,12 +393,21 @@ class Connection:
             },
             take,
         )
-        # A host need not have loaded a channel at `initialize` that it finds when it is asked for it.
-        for channel in channels:
-            if channel not in given:
-                await self._subscribe_again(channel)
+        await self._subscribe_again(channels, given)
 
-    async def _subscribe_again(self, channel: str) -> None:
+    def _reset_whole(self, snapshots: list[Json]) -> set[str]:
+        """As `_reset`, but for chats without their older turns; says which are done."""
+        whole = [snapshot for snapshot in snapshots if not snapshot["state"].get("turnsNextCursor")]
+        self._reset(whole)
+        return {snapshot["resource"] for snapshot in whole}
+
+    async def _subscribe_again(self, channels: list[str], given: set[str]) -> None:
+        """What a handshake did not give: a host may page a chat there, or not have loaded it yet."""
+        for channel in channels:
+            if channel not in given and channel in self._mirrors:
+                await self._subscribe_one(channel)
+
+    async def _subscribe_one(self, channel: str) -> None:
         def take(result: Json) -> None:
             self._reset([result["snapshot"]])
 
@@ -449,16 +419,17 @@ class Connection:
     async def _reconnect(self) -> bool:
         """Whether the host still knew us (AHP 1.7)."""
         channels = list(self._mirrors)
+        given: set[str] = set()
 
         def take(result: Json) -> None:
-            if result["type"] == "replay":
-                for envelope in result["actions"]:
-                    self._take(envelope)
-                lost = set(result["missing"])
-            else:
-                lost = set(channels) - self._reset(result["snapshots"])
-            for channel in lost:
+            if result["type"] == "snapshot":
+                given.update(self._reset_whole(result["snapshots"]))
+                return
+            for envelope in result["actions"]:
+                self._take(envelope)
+            for channel in result["missing"]:
                 self._drop(channel, f"The host has no {channel} any more.")
+            given.update(channels)
 
         try:
             await self._ask(
@@ -475,4 +446,5 @@ class Connection:
             if error.code in (NOT_FOUND, METHOD_NOT_FOUND):
                 return False
             raise
+        await self._subscribe_again(channels, given)
         return True
