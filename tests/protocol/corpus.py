@@ -16,7 +16,7 @@ def load(name: str) -> Any:
 
 
 def conformance_dir() -> Path:
-    """Where upstream's files are: `AHP_CONFORMANCE_DIR`, else `shared/conformance` beside the repository."""
+    """Where upstream's files are: `AHP_CONFORMANCE_DIR`, else a folder beside the repository, if it is there."""
     named = os.environ.get("AHP_CONFORMANCE_DIR")
     return Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "conformance"
 
