@@ -31,13 +31,8 @@ export { sameJson } from './json';
 export type { Liveness } from './link';
 export { REDUCERS, type Reducer } from './reducers';
 export type { OpenSocket, SocketLike } from './socket';
-export {
-  AhpStore,
-  type RefusedAction,
-  type StoreOptions,
-  type SubscribeOptions,
-  type Subscription
-} from './store';
+export type { RefusedAction, SubscribeOptions, Subscription } from './replica';
+export { AhpStore, type StoreOptions } from './store';
 export * from './types';
 export {
   annotationsUri,
