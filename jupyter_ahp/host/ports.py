@@ -425,15 +425,26 @@ class Store(ABC):
 
     @abstractmethod
     def journal(self, session_id: str, chat: str, action: bytes) -> None:
-        """An encoded chat action of the running turn. Returns at once; is written (not fsynced) within 50 ms."""
+        """An encoded chat action of the running turn. Returns at once; is written (not fsynced) within 50 ms.
+
+        Without a turn that was begun since `open`, it is not kept. Never raises for a failing disk (that is logged, and
+        made good by `end_turn`), only `StoreError` when the store is not open.
+        """
 
     @abstractmethod
     async def end_turn(self, session_id: str, chat: str, turn: Json) -> None:
-        """The running turn became this `Turn`; its journal is done with. A turn with the id of the last line replaces it."""
+        """The running turn became this `Turn`; its journal is done with. A turn with the id of the last line replaces it.
+
+        A turn of another id than the running one's is added, and the running one goes on. After a `StoreError` the turn
+        is kept in memory and written with the next line that the disk takes.
+        """
 
     @abstractmethod
     async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
-        """Drop the turns after the one named, or all. A line in the journal; what was cut stays in the file."""
+        """Drop the turns after the one named, or all. A line in the journal; what was cut stays in the file.
+
+        Nothing is dropped if the one named is not there.
+        """
 
 
 # ── Transport ────────────────────────────────────────────────────────────────────────────────────────────────────
