@@ -124,11 +124,13 @@ class LineFile:
             self._file.close()
             raise
 
-    def append(self, lines: bytes) -> None:
-        """Write whole lines (the last newline included); not yet synced. A torn last line is ended first."""
+    def append(self, lines: bytes, *, sync: bool = False) -> None:
+        """Write whole lines (the last newline included), all or none. A torn last line is ended first."""
         data = b"\n" + lines if self._torn else lines
         try:
             _write_all(self._file, data)
+            if sync:
+                self.sync()
         except OSError:
             # A full disk takes a part of it. Without that part the next try begins on a line of its own.
             try:

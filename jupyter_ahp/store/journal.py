@@ -9,14 +9,16 @@
 at or after it says that the turn ended and only the removal of `running.jsonl` was lost, so the journal is ignored; a
 line of the same turn before it is the ending that was resumed, so the journal wins and that ending is not shown.
 
-A line that cannot be read costs that line and is told of in `StoredChat.problems`. A line that the disk refused is kept
-in memory and written before the next one, so that a full disk, once freed, costs nothing.
+A line that cannot be read costs that line and is told of in `StoredChat.problems`. A turn that the disk refused is kept
+in memory and written before the next line, so that a full disk, once freed, costs nothing; a rewind or a message that it
+refused is refused.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +64,14 @@ class ChatFiles:
             after = self._turns.stat().st_size
         except FileNotFoundError:
             after = 0
-        write_whole(self._running, b'{"turn":%b,"after":%d}\n' % (turn, after))
-        self._journal = LineFile(self._running)
+        try:
+            write_whole(self._running, b'{"turn":%b,"after":%d}\n' % (turn, after))
+            self._journal = LineFile(self._running)
+        except OSError:
+            with suppress(OSError):  # the error that counts is raised
+                if self._left_running() == turn_id:
+                    self._running.unlink()  # a message that is refused must not come back after a restart
+            raise
         self._turn_id = turn_id
         self._complained = False
 
@@ -109,7 +117,12 @@ class ChatFiles:
 
     def truncate(self, keep: str | None) -> None:
         self._make_ready()
-        self._append(documents.encode({"truncate": keep}, "A rewind") + b"\n")
+        line = documents.encode({"truncate": keep}, "A rewind") + b"\n"
+        try:
+            self._append(line)
+        except OSError:
+            self._owed.pop()  # refused; turns that people see again must not vanish later
+            raise
 
     def close(self) -> None:
         """Write what waits. Raises OSError if ended turns are lost with this process; all is closed all the same."""
@@ -138,8 +151,7 @@ class ChatFiles:
         file = LineFile(self._turns)
         try:
             new = file.size == 0
-            file.append(b"".join(self._owed))
-            file.sync()
+            file.append(b"".join(self._owed), sync=True)
         finally:
             file.close()
         if new:

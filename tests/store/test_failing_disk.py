@@ -93,6 +93,69 @@ async def test_a_turn_that_a_full_disk_refuses_is_the_running_one_after_a_crash(
 
 
 @posix
+async def test_X1_a_rewind_that_a_full_disk_refuses_does_not_happen_later(
+    files: FileStore, data_dir: Path
+) -> None:
+    for turn_id in ("t1", "t2"):
+        await files.end_turn(SESSION, CHAT, ended(turn_id))
+    size = (chat_folder(data_dir) / "turns.jsonl").stat().st_size
+    with full(size + 10), pytest.raises(StoreError, match="was rewound, which could not be saved"):
+        await files.truncate(SESSION, CHAT, "t1")
+    await files.end_turn(SESSION, CHAT, ended("t3"))
+
+    assert await files.load_chat(SESSION, CHAT) == StoredChat(chat(), [ended("t1"), ended("t2"), ended("t3")])
+
+
+async def test_what_cannot_be_synced_is_not_half_done(
+    files: FileStore, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes everything and fails to keep it (no file system here does that at will, hence a stand-in)."""
+    await files.end_turn(SESSION, CHAT, ended("t1"))
+    await files.end_turn(SESSION, CHAT, ended("t2"))
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", refuse)
+        for call in (
+            files.truncate(SESSION, CHAT, "t1"),
+            files.begin_turn(SESSION, CHAT, active("t3")),
+            files.put_chat(SESSION, chat(memory="new")),
+            files.end_turn(SESSION, CHAT, ended("t4")),
+        ):
+            with pytest.raises(StoreError, match=os.strerror(errno.EIO)):
+                await call
+    shutil.copytree(data_dir, tmp_path / "after")  # what a crash here would leave
+
+    other = FileStore(tmp_path / "after")
+    await other.open()
+    assert await other.load_chat(SESSION, CHAT) == StoredChat(chat(), [ended("t1"), ended("t2")])
+    await other.close()
+    await files.begin_turn(SESSION, CHAT, active("t5"))
+    turns = [ended("t1"), ended("t2"), ended("t4")]
+    assert await files.load_chat(SESSION, CHAT) == StoredChat(chat(), turns, active("t5"))
+
+
+async def test_a_message_that_is_refused_does_not_come_back(
+    files: FileStore, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await files.end_turn(SESSION, CHAT, ended("t1"))
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("jupyter_ahp.store.disk.sync_folder", refuse)  # the last step of several
+        with pytest.raises(StoreError, match="did not take the message"):
+            await files.begin_turn(SESSION, CHAT, active("t2"))
+    await files.close()
+    await files.open()
+
+    assert await files.load_chat(SESSION, CHAT) == StoredChat(chat(), [ended("t1")])
+
+
+@posix
 async def test_closing_with_a_turn_unsaved_says_so_and_frees_the_session(
     files: FileStore, data_dir: Path
 ) -> None:
