@@ -87,6 +87,7 @@ async def initialize(connection: Connection, params: Json) -> Json:
         "serverSeq": host.hub.sequence.last,
         "serverInfo": {"name": host.options.name, "version": host.options.version},
         "snapshots": [_snapshot(connection, channel) for channel in channels],
+        "_meta": {"jupyter-ahp.principal": connection.principal.id},  # which sender (T3) is the client's own
     }
     directories = host.directories(None)
     if directories:
