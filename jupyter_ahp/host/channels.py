@@ -163,6 +163,10 @@ class Channel:
         self.state = self._reduce(before, action)
         return self.state is not before
 
+    def has_turn(self, turn_id: str) -> bool:
+        """Whether the turn runs or ended here; of chats only."""
+        return False
+
     def would_keep(self, action: Json) -> bool:
         """Whether the action, said again, would change nothing."""
         state = self.state
@@ -274,6 +278,12 @@ class ChatChannel(Channel):
             shown = shown[cut:]
         out["turns"] = [self._raw(turn) for turn in shown]
         return out
+
+    def has_turn(self, turn_id: str) -> bool:
+        active = self._state.get("activeTurn")
+        return (active is not None and active["id"] == turn_id) or any(
+            turn["id"] == turn_id for turn in self._state["turns"]
+        )
 
     def page(self, cursor: str | None, count: int) -> Json | None:
         """`chat/turnsLoaded` with the `count` turns before `cursor` (None: the newest); None for an unknown cursor."""

@@ -33,6 +33,8 @@ _CLIENT_GRACE = 30_000.0  # ms that a client's announcements outlive its last so
 _UNUSED_GRACE = 600_000.0  # ms that a session in which nothing was said outlives its last watcher
 _IDLE_GRACE = 600_000.0  # ms that an unwatched chat stays in memory
 _CLIENTS = 1000  # client ids remembered
+_STARTS = ("chat/turnStarted", "chat/turnResume")
+_CHANGED_SINCE = "This was done already, and changed by somebody since."
 
 
 @dataclass(slots=True)
@@ -376,13 +378,18 @@ class Host:
         """An action that was taken before is not taken twice; its sender, which came back, is answered again."""
         client = connection.client
         before = client.taken.get(client_seq) if client is not None else None
-        if before is None or before.action["type"] in ("chat/turnStarted", "chat/turnResume"):
-            return  # it waits its turn, or its echo is in the replay or the snapshot that the client was given
+        if before is None:
+            return  # it waits its turn, and is answered then
         reason = before.reason
         if reason is None:
             channel = await self.channel(uri)
-            if not channel.would_keep(before.action):
-                reason = "This was done already, and changed by somebody since."
+            if before.action["type"] in _STARTS:
+                # Said again, it would reset the turn in its sender's state; that it stands there is the answer.
+                if channel.has_turn(before.action["turnId"]):
+                    return
+                reason = _CHANGED_SINCE
+            elif not channel.would_keep(before.action):
+                reason = _CHANGED_SINCE
         connection.deliver(
             Envelope(
                 uri,

@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "jupyter_ahp"
 MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
     "host": {"protocol"},
-    "agents": {"protocol", "host.ports"},
+    # What a message's attachments become is decided once, for earlier turns too (A1): a pure function of the host's.
+    "agents": {"protocol", "host.ports", "host.attachments"},
     "store": {"protocol", "host.ports"},
     "plugins": {"protocol", "host.ports"},
     "client": {"protocol"},
