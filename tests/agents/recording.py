@@ -1,80 +1,65 @@
-"""A sink that keeps what a backend reports, as response parts in AHP's form."""
+"""The host's own sink over the host's own reducers, kept for a test to look at."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jupyter_ahp.agents.base import Agent, Answer, Block, Json, Prompt, Start, ToolCall, TurnFailed, TurnSink
+from jupyter_ahp.agents.base import Agent, Json, Prompt, Start, TurnFailed
+from jupyter_ahp.host.sink import ChatSink
+from jupyter_ahp.protocol.reducers import REDUCERS
 
 
-class RecordingSink(TurnSink):
+class RecordingSink(ChatSink):
+    """A turn that runs in a chat of its own. What it has is read from the chat's state, as a client would."""
+
     def __init__(self, turn_id: str = "t1") -> None:
-        self.turn_id = turn_id
-        self.parts: list[Json] = []
-        self.deltas: list[str] = []
+        super().__init__(turn_id, self._reduce)
+        self._state: Json = {"resource": "ahp-chat:/c1", "title": "", "status": 1, "turns": []}
+        self.actions: list[Json] = []
+        message = {"text": "", "origin": {"kind": "user"}}
+        began = {"turnId": turn_id, "startedAt": "2026-01-01T00:00:00.000Z", "message": message}
+        self._reduce({"type": "chat/turnStarted", **began})
+
+    def _reduce(self, action: Json) -> None:
+        self.actions.append(action)
+        self._state = REDUCERS["chat"](self._state, action)
+
+    @property
+    def parts(self) -> list[Json]:
+        return list(self._state["activeTurn"]["responseParts"])
+
+    @property
+    def used(self) -> Json | None:
+        """`UsageInfo` of the turn."""
+        used: Json | None = self._state["activeTurn"].get("usage")
+        return used
+
+    @property
+    def deltas(self) -> list[str]:
         """Each piece of the answer as it came."""
-        self.activities: list[str | None] = []
-        self.used: Json | None = None
+        return [action["content"] for action in self.actions if action["type"] == "chat/delta"]
+
+    @property
+    def activities(self) -> list[str | None]:
+        return [action.get("activity") for action in self.actions if action["type"] == "chat/activityChanged"]
 
     @property
     def text(self) -> str:
-        return "".join(part["content"] for part in self.parts if part["kind"] == "markdown")
+        return self._said("markdown")
 
     @property
     def thought(self) -> str:
-        return "".join(part["content"] for part in self.parts if part["kind"] == "reasoning")
+        return self._said("reasoning")
 
     @property
     def notices(self) -> list[str]:
         return [part["content"] for part in self.parts if part["kind"] == "systemNotification"]
 
-    def _append(self, kind: str, text: str) -> None:
-        if not self.parts or self.parts[-1]["kind"] != kind:
-            self.parts.append({"kind": kind, "id": f"p{len(self.parts)}", "content": ""})
-        self.parts[-1]["content"] += text
-
-    def markdown(self, text: str) -> None:
-        self.deltas.append(text)
-        self._append("markdown", text)
-
-    def reasoning(self, text: str) -> None:
-        self._append("reasoning", text)
-
-    def notice(self, text: str) -> None:
-        self.parts.append({"kind": "systemNotification", "content": text})
-
-    def activity(self, text: str | None) -> None:
-        if not self.activities or self.activities[-1] != text:
-            self.activities.append(text)
-
-    def usage(
-        self,
-        *,
-        input_tokens: int | None = None,
-        output_tokens: int | None = None,
-        cache_read_tokens: int | None = None,
-        model: str | None = None,
-        meta: Json | None = None,
-    ) -> None:
-        self.used = {"in": input_tokens, "out": output_tokens, "cached": cache_read_tokens, "model": model}
-
-    def resource(self, uri: str, *, content_type: str | None = None, size: int | None = None) -> None:
-        raise NotImplementedError
-
-    def tool(
-        self,
-        name: str,
-        *,
-        title: str,
-        call_id: str | None = None,
-        intention: str | None = None,
-        meta: Json | None = None,
-    ) -> ToolCall:
-        raise NotImplementedError
-
-    async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
-        raise NotImplementedError
+    def _said(self, kind: str) -> str:
+        return "".join(part["content"] for part in self.parts if part["kind"] == kind)
 
 
 START = Start(session_id="s1", chat="ahp-chat:/c1", directories=(), config={})
@@ -126,4 +111,9 @@ async def failure(
     raise AssertionError("the turn did not fail")
 
 
-__all__ = ["START", "Block", "RecordingSink", "failure", "tell", "turn"]
+async def until(condition: Callable[[], bool], seconds: float = 5) -> None:
+    """Wait for something that a sink was told."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {seconds} s"
+        await asyncio.sleep(0.005)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +12,7 @@ from jupyter_ahp.agents.assistant import AssistantAgent
 from jupyter_ahp.agents.assistant.history import GO_ON
 from jupyter_ahp.agents.base import ImageBlock, Json, PathBlock, Prompt, TextBlock
 from tests.agents.conftest import MakeAssistant
-from tests.agents.recording import START, RecordingSink, failure, tell, turn
+from tests.agents.recording import START, RecordingSink, failure, tell, turn, until
 from tests.mock_model import MockModel
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
@@ -32,7 +31,7 @@ async def test_text_reaches_the_sink_while_the_model_still_writes(
 ) -> None:
     sink = RecordingSink()
     running = asyncio.create_task(tell(assistant, "!!text first \n!!hang", sink))
-    await _until(lambda: sink.text == "first ")
+    await until(lambda: sink.text == "first ")
     assert not running.done()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -47,9 +46,9 @@ async def test_reasoning_comes_before_the_answer(assistant: AssistantAgent) -> N
 async def test_usage_is_what_the_model_reported(assistant: AssistantAgent) -> None:
     said = await tell(assistant, "!!text one two three")
     assert said.used is not None
-    assert said.used["out"] == 3
-    assert said.used["in"] > 3
-    assert said.used["cached"] == 3
+    assert said.used["outputTokens"] == 3
+    assert said.used["inputTokens"] > 3
+    assert said.used["cacheReadTokens"] == 3
     assert said.used["model"] == "mock-model"
 
 
@@ -69,7 +68,7 @@ async def test_stop_closes_the_connection_within_a_second(
     sink = RecordingSink()
     conversation = await assistant.open(START)
     running = asyncio.create_task(conversation.send(Prompt("t1", "!!chunks 10000 0.01"), sink))
-    await _until(lambda: len(sink.deltas) > 5)
+    await until(lambda: len(sink.deltas) > 5)
     began = time.monotonic()
     await conversation.stop(running)
     with pytest.raises(asyncio.CancelledError):
@@ -97,7 +96,7 @@ async def test_stop_while_waiting_to_ask_again_asks_no_more(
     assistant = make_assistant(models=[entry], backoff_seconds=5)
     sink = RecordingSink()
     running = asyncio.create_task(tell(assistant, "!!status 503", sink))
-    await _until(lambda: sink.activities[-1:] == ["Asking again, the server was busy (2 of 5)"])
+    await until(lambda: sink.activities[-1:] == ["Asking again, the server was busy (2 of 5)"])
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -280,7 +279,7 @@ async def test_anthropic_streams_text_and_reasoning(make_assistant: MakeAssistan
     said = await tell(make_assistant(environ=environ), "!!think Hm\n!!text Yes indeed")
     assert (said.thought, said.text) == ("Hm", "Yes indeed")
     assert said.used is not None
-    assert said.used["out"] == 3
+    assert said.used["outputTokens"] == 3
     assert model.requests[0].path.startswith("/v1/messages")
     assert model.requests[0].authorized
 
@@ -306,11 +305,3 @@ asyncio.run(main())
     out, _ = await process.communicate()
     assert process.returncode == 0
     assert float(out) < 0.5
-
-
-async def _until(condition: Callable[[], bool], seconds: float = 5) -> None:
-    """Wait for something that a sink was told."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {seconds} s"
-        await asyncio.sleep(0.005)

@@ -89,6 +89,7 @@ class LocalModel:
         params.cpuparams_batch.n_threads = 1
         params.n_batch = params.n_ubatch = 256  # a stop is noticed between batches, so within two seconds
         params.n_threads_http = 2
+        params.n_cache_reuse = 32  # when a chat's beginning is left out, the rest need not be read anew
         params.cache_ram_mib = 0
         params.port = 0
         params.api_keys = [self._key]

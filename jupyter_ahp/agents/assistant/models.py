@@ -49,10 +49,10 @@ class Endpoint:
     @property
     def where(self) -> str:
         """The endpoint for people: its URL without credentials and query."""
+        if self.api == "local":
+            return "this machine"
         parts = urlsplit(self.base_url)
-        host = parts.hostname or self.base_url
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/") if parts.scheme else host
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +154,20 @@ async def from_ollama(environ: Mapping[str, str]) -> list[Endpoint]:
     base_url = ollama_url(environ.get("OLLAMA_HOST", ""))
     if not _is_loopback(base_url):
         return []
-    found = await _get_json(f"{base_url}/api/tags", None)
     endpoints = []
-    for entry in found.get("models", []):
-        details = entry.get("details") or {}
-        seen = {*(details.get("families") or []), *(entry.get("capabilities") or [])}
+    for entry in _dicts((await _get_json(f"{base_url}/api/tags", None)).get("models")):
+        name, details = entry.get("name"), entry.get("details")
+        if not isinstance(name, str):
+            continue
+        families = details.get("families") if isinstance(details, dict) else None
+        seen = {str(fact) for fact in [*(families or []), *(entry.get("capabilities") or [])]}
         endpoints.append(
             Endpoint(
-                id=f"ollama/{entry['name']}",
-                name=f"{entry['name']} (Ollama)",
+                id=f"ollama/{name}",
+                name=f"{name} (Ollama)",
                 api="openai",
                 base_url=f"{base_url}/v1",
-                model=entry["name"],
+                model=name,
                 vision=bool(seen & {"clip", "mllama", "vision"}),
             )
         )
@@ -181,8 +183,15 @@ def ollama_url(host: str) -> str:
 
 
 async def _first_model(base_url: str, key: str | None) -> str | None:
-    data = (await _get_json(f"{base_url.rstrip('/')}/models", key)).get("data") or []
-    return data[0].get("id") if data else None
+    for entry in _dicts((await _get_json(f"{base_url.rstrip('/')}/models", key)).get("data")):
+        if isinstance(entry.get("id"), str):
+            return str(entry["id"])
+    return None
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    """The objects of a JSON list; none when it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _is_loopback(url: str) -> bool:
