@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_ahp.agents.assistant import local
-from jupyter_ahp.agents.assistant.history import conversation, estimated_tokens, fit
+from jupyter_ahp.agents.assistant.history import Call, conversation, estimated_tokens, fit
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
 from jupyter_ahp.agents.assistant.weights import Weights
 from jupyter_ahp.agents.base import (
@@ -27,7 +27,7 @@ from jupyter_ahp.agents.base import (
 )
 
 if TYPE_CHECKING:
-    from jupyter_ahp.agents.assistant.runtime import Call, Runtime
+    from jupyter_ahp.agents.assistant.runtime import Runtime
 
 STALL_SECONDS: Final = 120.0
 
@@ -153,7 +153,7 @@ class AssistantAgent(Agent):
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
         said = conversation(prompt, vision=endpoint.vision)
-        await runtime.answer(_call(endpoint, endpoint.base_url, key, INSTRUCTIONS, said), sink)
+        await runtime.answer(Call(endpoint, endpoint.base_url, key, INSTRUCTIONS, said), sink)
 
     async def _answer_small(
         self, runtime: Runtime, endpoint: Endpoint, prompt: Prompt, sink: TurnSink
@@ -172,7 +172,7 @@ class AssistantAgent(Agent):
         if self._local is None:
             self._local = local.LocalModel(self._weights.path, endpoint.model)
         async with self._local.turn(sink.activity) as (base_url, key):
-            call = _call(endpoint, base_url, key, local.INSTRUCTIONS, said, max_tokens=local.ANSWER_TOKENS)
+            call = Call(endpoint, base_url, key, local.INSTRUCTIONS, said, max_tokens=local.ANSWER_TOKENS)
             await runtime.answer(call, sink)
 
     async def _loaded_runtime(self) -> Runtime:
@@ -213,20 +213,6 @@ class AssistantConversation(Conversation):
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         endpoint = await self._agent.endpoint(prompt.model)
         await self._agent.answer(endpoint, prompt, sink)
-
-
-def _call(
-    endpoint: Endpoint,
-    base_url: str,
-    key: str | None,
-    instructions: str,
-    said: Sequence[Any],
-    *,
-    max_tokens: int | None = None,
-) -> Call:
-    from jupyter_ahp.agents.assistant.runtime import Call
-
-    return Call(endpoint, base_url, key, instructions, said, max_tokens)
 
 
 def _was_told(prompt: Prompt) -> bool:

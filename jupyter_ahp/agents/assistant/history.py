@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, TextBlock, blocks_of
 
 GO_ON: Final = (
@@ -26,6 +27,19 @@ class Said:
     role: Literal["user", "assistant"]
     text: str
     images: tuple[ImageBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One answer to be had of a model."""
+
+    endpoint: Endpoint
+    base_url: str
+    key: str | None
+    instructions: str
+    said: Sequence[Said]
+    """The last one is the user's."""
+    max_tokens: int | None = None
 
 
 def conversation(prompt: Prompt, *, vision: bool) -> list[Said]:

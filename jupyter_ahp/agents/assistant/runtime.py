@@ -6,7 +6,6 @@ Retries are ours, not the SDKs': the person sees them, and none happens once a w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -44,7 +43,7 @@ from jupyter_ahp.agents.assistant.failures import (
     unfinished,
     wait_before_retry,
 )
-from jupyter_ahp.agents.assistant.history import Said
+from jupyter_ahp.agents.assistant.history import Call, Said
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.base import TurnSink
 
@@ -52,19 +51,6 @@ ATTEMPTS: Final = 5
 CONNECT_SECONDS: Final = 15.0
 NO_KEY: Final = "none"
 """What is sent where an API needs no key: the SDKs insist on one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One answer to be had."""
-
-    endpoint: Endpoint
-    base_url: str
-    key: str | None
-    instructions: str
-    said: Sequence[Said]
-    """The last one is the user's."""
-    max_tokens: int | None = None
 
 
 @dataclass(slots=True)
