@@ -36,7 +36,7 @@ def _attachment(item: Attachable) -> Json:
         return {"type": "simple", "label": item.label, "modelRepresentation": item.text}
     if not isinstance(item, str | os.PathLike):
         raise TypeError(
-            f"A {type(item).__name__} cannot be attached: give the path of a file, or Text(label, text)."
+            f"A value of type {type(item).__name__} cannot be attached: give the path of a file, or Text(label, text)."
         )
     path = Path(item).expanduser().absolute()
     if not path.exists():

@@ -66,7 +66,8 @@ def _what(server: Server, error: Exception) -> str:
         case ProtocolError():
             return f"The agent host did not take this client in: {error.message}"
         case ConnectionClosed():
-            return f"The connection closed: {error}."
+            reason = error.rcvd.reason if error.rcvd is not None else ""
+            return f"The connection was lost{': ' if reason else ''}{reason}."
         case ssl.SSLCertVerificationError():
             return (
                 f"The server's certificate is not trusted here: {error.verify_message}. "

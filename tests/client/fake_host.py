@@ -130,9 +130,13 @@ class FakeHost:
         """The params of every such message so far."""
         return [message["params"] for message in self.received if message.get("method") == method]
 
+    def ended(self, chat: str) -> list[str]:
+        """How each turn ended."""
+        return [turn["state"] for turn in self.states[chat]["turns"]]
+
     async def until(self, happened: Callable[[], object], timeout: float = 10) -> None:
         async with asyncio.timeout(timeout):
-            while not happened():  # noqa: ASYNC110: what it looks at tells nobody
+            while not happened():  # noqa: ASYNC110 (nothing tells it)
                 await asyncio.sleep(0.005)
 
     # ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────
