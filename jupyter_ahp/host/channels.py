@@ -16,7 +16,7 @@ import msgspec
 
 from ..protocol.reducers import REDUCERS
 from ..protocol.versions import visible_to
-from .envelope import STREAMED, Envelope, Joined
+from .envelope import STREAMED, Envelope, Joined, encode
 from .ports import Json, Store, StoreError
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 _BLOCK = 1_000_000  # numbers reserved in the store at a time
 _END = "$end"  # the cursor of a view that shows no turn
+UNKNOWN = _END
+"""Where a view begins of which nobody knows any more: it is taken to show nothing."""
 
 
 class Sequence:
@@ -172,9 +174,12 @@ class Channel:
         state = self.state
         return bool(self._reduce(state, action) == state)
 
-    def snapshot(self, turns: int | None = None) -> Json:
+    def snapshot(self, viewer: Connection | None = None, turns: int | None = None) -> Json:
         """The state as it goes to a client; `turns` is a view's, of chats only."""
         return {**self.state, **self.overlay()}
+
+    def view(self, viewer: Connection, begins: str | None) -> None:
+        """A watcher's view begins at this cursor; None: it has everything. Only chats are given in pages."""
 
     def join(self, connection: Connection, latency_ms: int) -> None:
         self.leave(connection)
@@ -223,6 +228,8 @@ class ChatChannel(Channel):
         self._parts: dict[str, str] = {}
         self._parts_of: Json | None = None
         self._encoded: dict[str, tuple[Json, msgspec.Raw]] = {}
+        self._begins: dict[Connection, str] = {}
+        """Where the view of a watcher begins that was not given every turn: a cursor."""
         super().__init__(uri, "chat", state, provider=provider)
 
     @property
@@ -268,7 +275,11 @@ class ChatChannel(Channel):
                 self._state, {"type": kind, "turnId": turn_id, "partId": part_id, "content": "".join(texts)}
             )
 
-    def snapshot(self, turns: int | None = None) -> Json:
+    def leave(self, connection: Connection) -> None:
+        super().leave(connection)
+        self._begins.pop(connection, None)
+
+    def snapshot(self, viewer: Connection | None = None, turns: int | None = None) -> Json:
         """The newest `turns` ended turns (all of them when None) and a cursor to older ones, if there are (M3)."""
         out = super().snapshot()
         shown = out["turns"]
@@ -276,14 +287,19 @@ class ChatChannel(Channel):
             cut = len(shown) - max(turns, 0)
             out["turnsNextCursor"] = shown[cut]["id"] if cut < len(shown) else _END
             shown = shown[cut:]
+        if viewer is not None:
+            self.view(viewer, out.get("turnsNextCursor"))
         out["turns"] = [self._raw(turn) for turn in shown]
         return out
 
-    def has_turn(self, turn_id: str) -> bool:
-        active = self._state.get("activeTurn")
-        return (active is not None and active["id"] == turn_id) or any(
-            turn["id"] == turn_id for turn in self._state["turns"]
-        )
+    def view(self, viewer: Connection, begins: str | None) -> None:
+        """A watcher's view begins at this cursor; None: it has every turn."""
+        self._begins.pop(viewer, None)
+        if begins is not None:
+            self._begins[viewer] = begins
+
+    def is_partial(self, viewer: Connection) -> bool:
+        return viewer in self._begins
 
     def page(self, cursor: str | None, count: int) -> Json | None:
         """`chat/turnsLoaded` with the `count` turns before `cursor` (None: the newest); None for an unknown cursor."""
@@ -293,16 +309,42 @@ class ChatChannel(Channel):
             end = next((index for index, turn in enumerate(turns) if turn["id"] == cursor), -1)
             if end < 0:
                 return None
-        start = max(0, end - count)
-        action: Json = {"type": "chat/turnsLoaded", "turns": turns[start:end]}
+        return self._page(max(0, end - count), end)
+
+    def page_to_show(self, turn_id: str) -> Json | None:
+        """The page that gives this turn to every watcher that lacks it; None when nobody does."""
+        if not self._begins:
+            return None
+        turns = self.state["turns"]
+        start = next((index for index, turn in enumerate(turns) if turn["id"] == turn_id), len(turns))
+        lacking = any(self._place(cursor) > start for cursor in self._begins.values())
+        return self._page(start, start + 1) if lacking else None
+
+    def _page(self, start: int, end: int) -> Json:
+        """The turns from `start` to `end`, and as many behind as it takes that no watcher is left with a gap.
+
+        A page goes to every watcher (M3), and a client puts what it lacks in front of what it has.
+        """
+        turns = self.state["turns"]
+        begins = [self._place(cursor) for cursor in self._begins.values()]
+        action: Json = {"type": "chat/turnsLoaded", "turns": turns[start : max(end, *begins, 0)]}
         if start:
             action["turnsNextCursor"] = turns[start]["id"]
+        for viewer, begin in zip(tuple(self._begins), begins, strict=True):
+            # One who has more than this page keeps it, though the cursor now names the page's beginning.
+            self.view(viewer, turns[min(start, begin)]["id"] if min(start, begin) else None)
         return action
+
+    def _place(self, cursor: str) -> int:
+        turns = self.state["turns"]
+        return next((index for index, turn in enumerate(turns) if turn["id"] == cursor), len(turns))
 
     def _raw(self, turn: Json) -> msgspec.Raw:
         known = self._encoded.get(turn["id"])
         if known is not None and known[0] is turn:
             return known[1]
+        if len(self._encoded) > 2 * len(self._state["turns"]) + 64:
+            self._encoded.clear()  # of turns that were cut since
         raw = msgspec.Raw(msgspec.json.encode(turn))
         self._encoded[turn["id"]] = (turn, raw)
         return raw
@@ -320,9 +362,15 @@ class Hub:
         self.replay.floor = self.sequence.last
 
     def publish(self, channel: Channel, action: Json, origin: Json | None = None) -> Envelope:
-        """Reduce, number, keep for replay, send to every watcher."""
+        """Reduce, number, keep for replay, send to every watcher.
+
+        Raises `TypeError` or `ValueError` for what is not JSON: then nothing happened.
+        """
+        encoded = encode(action)
         channel.apply(action)
-        envelope = Envelope(channel.uri, action, self.sequence.next(), origin, provider=channel.provider)
+        envelope = Envelope(
+            channel.uri, action, self.sequence.next(), origin, provider=channel.provider, encoded=encoded
+        )
         self.replay.add(envelope)
         channel.send(envelope)
         return envelope

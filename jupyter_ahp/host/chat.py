@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from ..protocol import status
-from ..protocol.errors import INTERNAL_ERROR, ProtocolError, invalid_params
+from ..protocol.errors import INTERNAL_ERROR, ProtocolError, channel_not_found, invalid_params
+from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock
 from .channels import ChatChannel
@@ -56,9 +57,14 @@ class Chat:
         self.record = ChatRecord(uri)
         self.turns = Turns(self)
         self.saver = Saver(f"Chat {uri}", self._save)
+        self.touched = clock.monotonic_ms()
+        """When it was last asked for, or busy."""
         self._loading = asyncio.Lock()
         self._inbox: asyncio.Queue[tuple[Connection, int, Json]] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
+        self._admitting = asyncio.Lock()
+        """Held by whoever admits: one thing at a time, awaits included."""
+        self._closed = False
         self._admits: dict[str, Callable[[Connection, int, Json], Awaitable[None]]] = {
             "chat/turnStarted": self._turn_started,
             "chat/turnResume": self._turn_resumed,
@@ -80,25 +86,42 @@ class Chat:
 
     async def loaded(self) -> ChatChannel:
         """Its channel, with its turns read. Raises `ProtocolError` when they are there and cannot be read."""
+        self.touched = clock.monotonic_ms()
+        await self.session.open()
         async with self._loading:
             if self.channel is None:
-                try:
-                    stored = await self.store.load_chat(self.session.id, self.uri)
-                    state, recovered = restore(self.summary, stored)
-                    if recovered is not None and self.session.read_only is None:
-                        await self.store.end_turn(self.session.id, self.uri, recovered)
-                except StoreError as error:
-                    raise ProtocolError(INTERNAL_ERROR, f"This chat could not be read: {error}") from error
-                self.record = stored.record
-                self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
-                self.channel.overlay = lambda: {"title": self.summary["title"]}
-                self._mirror()
+                await self._load()
+        assert self.channel is not None
         return self.channel
+
+    async def _load(self) -> None:
+        elsewhere = self.session.read_only is not None
+        try:
+            stored = await self.store.load_chat(self.session.id, self.uri)
+        except StoreError as error:
+            raise ProtocolError(INTERNAL_ERROR, f"This chat could not be read: {error}") from error
+        if self._closed:
+            raise channel_not_found(self.uri)
+        state, recovered = restore(self.summary, stored, elsewhere=elsewhere)
+        self.record = stored.record
+        self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
+        self.channel.overlay = lambda: {"title": self.summary["title"]}
+        self._mirror()
+        if recovered is not None and not elsewhere:
+            try:
+                await self.store.end_turn(self.session.id, self.uri, recovered)
+            except StoreError as error:  # it is recovered again at the next start
+                log.warning("What was running in %s is shown but could not be stored: %s", self.uri, error)
 
     @property
     def state(self) -> Json:
         assert self.channel is not None, "loaded before it is used"
         return self.channel.state
+
+    def after(self, action: Json) -> Json:
+        """What the action would make of the state."""
+        state: Json = REDUCERS["chat"](self.state, action)
+        return state
 
     def publish(self, action: Json, origin: Json | None = None) -> Envelope:
         """Reduce, send, write down: the one way in which a chat changes."""
@@ -111,7 +134,10 @@ class Chat:
             and ("turnId" in action or kind in _OF_THE_TURN)
             and kind not in _OF_THE_CHAT
         ):
-            self.store.journal(self.session.id, self.uri, envelope.action_bytes)
+            try:
+                self.store.journal(self.session.id, self.uri, envelope.action_bytes)
+            except StoreError as error:  # it was said; the turn's end writes the whole turn
+                log.warning("What streams in %s is not written down: %s", self.uri, error)
         if kind not in STREAMED:
             self._mirror()
         return envelope
@@ -123,25 +149,31 @@ class Chat:
     # ── the actor ────────────────────────────────────────────────────────────────────────────────────────────
     def admit(self, sender: Connection, client_seq: int, action: Json) -> None:
         """Take an action in; it is answered in its turn by an echo to all, or a refusal to its sender."""
+        if self._closed:
+            return  # on no channel any more (AHP 1.8)
         self._inbox.put_nowait((sender, client_seq, action))
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
         try:
-            while not self._inbox.empty():
+            while not self._inbox.empty() and not self._closed:
                 sender, client_seq, action = self._inbox.get_nowait()
-                try:
-                    await self._admit(sender, client_seq, action)
-                except Refused as refusal:
-                    sender.reject(self.uri, action, client_seq, str(refusal))
-                except (ProtocolError, StoreError) as error:
-                    sender.reject(self.uri, action, client_seq, f"Not done: {error}")
-                except Exception as error:
-                    log.exception("%s on %s failed", action.get("type"), self.uri)
-                    sender.reject(self.uri, action, client_seq, f"Not done: {type(error).__name__}: {error}")
+                async with self._admitting:
+                    await self._answer(sender, client_seq, action)
         finally:
             self._worker = None
+
+    async def _answer(self, sender: Connection, client_seq: int, action: Json) -> None:
+        try:
+            await self._admit(sender, client_seq, action)
+        except Refused as refusal:
+            sender.reject(self.uri, action, client_seq, str(refusal))
+        except (ProtocolError, StoreError) as error:
+            sender.reject(self.uri, action, client_seq, f"Not done: {error}")
+        except Exception as error:
+            log.exception("%s on %s failed", action.get("type"), self.uri)
+            sender.reject(self.uri, action, client_seq, f"Not done: {type(error).__name__}: {error}")
 
     async def _admit(self, sender: Connection, client_seq: int, action: Json) -> None:
         kind = action["type"]
@@ -170,14 +202,20 @@ class Chat:
         await self.loaded()
         turn = {"turnId": str(uuid.uuid4()), "startedAt": clock.now(), "message": message}
         try:
-            await self._begin(sender, {"type": "chat/turnStarted", **turn}, None)
+            async with self._admitting:
+                await self._begin(sender, {"type": "chat/turnStarted", **turn}, None)
         except Refused as refusal:
-            raise invalid_params(str(refusal)) from refusal
+            raise invalid_params(f"The chat is there, its first message was refused: {refusal}") from refusal
+        except StoreError as error:
+            words = f"The chat is there, its first message could not be stored: {error}"
+            raise ProtocolError(INTERNAL_ERROR, words) from error
 
     async def _begin(self, sender: Connection, action: Json, origin: Json | None) -> Envelope:
         """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1)."""
         state = self.state
         turn_id = action["turnId"]
+        if self._closed:
+            raise Refused("This chat is closed.")
         self.session.check_open()
         if "activeTurn" in state:
             raise Refused("A turn is running in this chat. Wait for it, or stop it.")
@@ -203,6 +241,7 @@ class Chat:
             raise Refused("Only the chat's last turn can be resumed, when it failed.")
         if parts[-1].get("kind") != "error" or parts[-1].get("resumable") is not True:
             raise Refused("This turn cannot be resumed. Send the message again.")
+        self._show(last["id"])
         await self.turns.accept(
             {
                 "id": last["id"],
@@ -227,16 +266,21 @@ class Chat:
     async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
         """X1, X2, X3 for backends whose history is the host's: they are handed the turns that are left."""
         keep = action.get("turnId")
-        turns = self.state["turns"]
-        if keep is not None and not any(turn["id"] == keep for turn in turns):
-            self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
-            return
-        if "activeTurn" in self.state:
-            self.turns.drop()
-        await self.turns.truncate(keep)
-        self._echo(sender, client_seq, action)
+        if keep is not None:
+            if not any(turn["id"] == keep for turn in self.state["turns"]):
+                self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
+                return
+            self._show(keep)
+        await self.turns.truncate(keep, lambda: self._echo(sender, client_seq, action))
         if keep is None:
-            await self.turns.forget()
+            self.turns.forget()
+
+    def _show(self, turn_id: str) -> None:
+        """An action is about to name this turn: watchers whose view begins behind it are given it first (AHP 4.9)."""
+        assert self.channel is not None, "loaded before it is used"
+        page = self.channel.page_to_show(turn_id)
+        if page is not None:
+            self.publish(page)
 
     # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
     async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -277,6 +321,7 @@ class Chat:
         if draft is not None:
             draft = {**draft, "_meta": {**(draft.get("_meta") or {}), **stamp(sender)}}
             action = {**action, "draft": draft}
+            self.session.use()
         self._echo(sender, client_seq, action)
         self.record.draft = draft
         self.saver.soon()
@@ -296,24 +341,38 @@ class Chat:
     def idle(self) -> bool:
         """Nobody watches, nothing runs, nothing waits."""
         watched = self.channel is not None and self.channel.watched
-        return not watched and not self.turns.running and self._worker is None
+        busy = self.turns.running or self._worker is not None or self._admitting.locked()
+        return not watched and not busy
+
+    def read_again(self) -> None:
+        """Another server wrote in it: whoever watches comes back for what is there now."""
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            for watcher in channel.watchers:
+                watcher.send_away("this chat was changed by another server: reconnect for a snapshot")
 
     async def unload(self) -> None:
         """Keep nothing of an idle chat in memory but its summary."""
+        asked = self.touched
         await self.turns.close()
-        await self.saver.close()
+        try:
+            await self.saver.flush()
+        except StoreError:
+            return  # it waits to be saved, and is tried again
         async with self._loading:
-            if self.idle:
+            if self.idle and self.touched == asked:
                 self.channel = None
 
     async def close(self, *, gone: bool = False) -> None:
-        """End what runs; `gone`: the chat is to be deleted, so nothing more is written of it."""
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.wait([self._worker])
-        if gone:
-            self.turns.drop()
-            self.saver.drop()
+        """End what runs; what is being admitted is let through, what waits behind it is not.
+
+        `gone`: the chat is to be deleted, so nothing more is written of it.
+        """
+        self._closed = True
+        async with self._admitting:
+            if gone:
+                self.turns.drop()
+                self.saver.drop()
         await self.turns.close()
         await self.saver.close()
 

@@ -9,6 +9,7 @@ that the client comes back and is given a snapshot. It never slows the others.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import logging
 from collections import OrderedDict
@@ -20,14 +21,13 @@ from ..protocol import jsonrpc, uris
 from ..protocol.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
-    UNSUPPORTED_PROTOCOL_VERSION,
     FrameError,
     ProtocolError,
     method_not_found,
 )
 from ..protocol.validate import check_params
 from .envelope import PLAIN, Envelope, Joined, Spelling, encode, respell
-from .ports import Frame, Json, Principal, Transport
+from .ports import Frame, Json, Principal, StoreError, Transport
 
 if TYPE_CHECKING:
     from .channels import Channel, Coalescer
@@ -42,6 +42,8 @@ HARD_LIMIT = 8 * 1024 * 1024
 TOO_SLOW = 4008
 """Close code of that."""
 _REMEMBERED = 4096  # client sequence numbers kept for each client
+_LISTINGS = 8  # cursors into the list of sessions, of each connection
+_ANSWERS = 64  # of these, how many are kept with their answers
 
 Handler: TypeAlias = Callable[["Connection", Json], Awaitable[Any]]
 Methods: TypeAlias = Mapping[str, tuple[Handler, bool]]
@@ -56,23 +58,44 @@ class Client:
     version: str
     spelling: Spelling
     older_window: bool
-    taken: dict[int, Envelope | None] = field(default_factory=dict)
-    """By client sequence number, what it was answered; None while it is not."""
+    taken: dict[int, bytes] = field(default_factory=dict)
+    """By client sequence number, what was taken under it."""
+    answers: dict[int, Envelope] = field(default_factory=dict)
+    """By client sequence number, how the last of them were answered."""
     latencies: dict[str, int] = field(default_factory=dict)
     """`delivery.maxLatencyMs` by channel, for when it comes back."""
+    partial: set[str] = field(default_factory=set)
+    """Chats of which it was not given every turn."""
     wants_snapshot: bool = False
-    """What it was sent last had been joined across channels: a replay could miss something."""
+    """It was sent away: what it missed is more than a replay should carry."""
+    mixed: tuple[int, int] | None = None
+    """Text of these numbers was joined behind what came between: one who saw less than all of it missed some."""
 
-    def take(self, client_seq: int) -> bool:
-        """Whether this number is new; 0 always is (never ordered, never deduplicated)."""
+    def take(self, client_seq: int, channel: str, action: Json) -> bool:
+        """Whether this is new. 0 always is (never ordered, never deduplicated).
+
+        The same number with something else is new too: a page that was loaded again, under the id of the one before,
+        counts from the beginning.
+        """
         if client_seq == 0:
             return True
-        if client_seq in self.taken:
+        what = hashlib.blake2b(encode([channel, action]), digest_size=16).digest()
+        if self.taken.get(client_seq) == what:
             return False
-        self.taken[client_seq] = None
+        self.taken.pop(client_seq, None)
+        self.answers.pop(client_seq, None)
+        self.taken[client_seq] = what
         if len(self.taken) > _REMEMBERED:
             del self.taken[next(iter(self.taken))]
         return True
+
+    def missed_some(self, seq: int) -> bool:
+        """Whether a client that saw everything up to this number may lack something before it."""
+        return self.mixed is not None and self.mixed[0] <= seq < self.mixed[1]
+
+
+class NoVersion(ProtocolError):
+    """The offer of versions is malformed, or none of it is served: answered, then the connection is closed (AHP 1.5)."""
 
 
 class Connection:
@@ -86,9 +109,12 @@ class Connection:
         self.spelling = PLAIN
         self.subscriptions: dict[str, Channel] = {}
         self.holding: Coalescer | None = None
+        self.listings: OrderedDict[str, list[str]] = OrderedDict()
+        """The sessions behind each cursor that this client was given last."""
         self.tasks: set[asyncio.Task[None]] = set()
         self._transport = transport
-        self._closed = False
+        self.gone = False
+        """The socket is closed, or being closed since the client is too slow: nothing more goes to it."""
         self._names_sessions = False
         self._outbox: OrderedDict[int, Joined | Envelope | Frame] = OrderedDict()
         self._outbox_bytes = 0
@@ -133,8 +159,10 @@ class Connection:
             result = await handler(self, request.params)
         except ProtocolError as error:
             self._answer(request.id, error=error)
-            if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+            if isinstance(error, NoVersion):
                 self.close(1002, "no common protocol version")  # AHP 1.5
+        except StoreError as error:
+            self._answer(request.id, error=ProtocolError(INTERNAL_ERROR, str(error)))
         except Exception as error:
             log.exception("%s failed", request.method)
             failure = ProtocolError(
@@ -150,7 +178,7 @@ class Connection:
         if message.method == "dispatchAction":
             await self.host.dispatch(self, message.params)
         elif message.method == "unsubscribe":
-            await self.host.unsubscribe(self, message.params)
+            self.host.unsubscribe(self, message.params)
         # Others are extensions of some client's (AHP 1.1): ignored.
 
     def _own(self, task: asyncio.Task[None]) -> None:
@@ -174,9 +202,19 @@ class Connection:
         """A message's content as this client spells it."""
         return value if self.spelling is PLAIN else respell(value, self.spelling, provider)
 
+    def keep_listing(self, sessions: list[str]) -> str:
+        """A cursor to these sessions."""
+        cursor = str(next(self._ids))
+        self.listings[cursor] = sessions
+        if len(self.listings) > _LISTINGS:
+            self.listings.popitem(last=False)
+        return cursor
+
     # ── out ──────────────────────────────────────────────────────────────────────────────────────────────────
     def deliver(self, envelope: Envelope) -> None:
         """An action, in its order."""
+        if self.gone:
+            return
         if self.holding is not None:
             self.release()
         if self._outbox or self._transport.buffered > SOFT_LIMIT:
@@ -191,6 +229,8 @@ class Connection:
 
     def send(self, frame: Frame) -> None:
         """Anything that is not an action: answers, notifications, requests of ours."""
+        if self.gone:
+            return
         if self.holding is not None:
             self.release()
         if self._outbox or self._transport.buffered > SOFT_LIMIT:
@@ -209,14 +249,16 @@ class Connection:
         refusal = Envelope(channel, action, self.host.hub.sequence.next(), origin, reason=reason)
         refusal.provider = self.host.provider_of(channel)
         self.took(client_seq, refusal)
-        target = self.host.connection_of(self.client_id) if self._closed else self
+        target = self.host.connection_of(self.client_id) if self.gone else self
         if target is not None:
             target.deliver(refusal)
 
     def took(self, client_seq: int, answer: Envelope) -> None:
         """Remember how an action was answered, should it be sent again."""
         if client_seq and self.client is not None:
-            self.client.taken[client_seq] = answer
+            self.client.answers[client_seq] = answer
+            if len(self.client.answers) > _ANSWERS:
+                del self.client.answers[next(iter(self.client.answers))]
 
     def _answer(self, request_id: Any, result: Any = None, *, error: ProtocolError | None = None) -> None:
         if error is None:
@@ -225,34 +267,48 @@ class Connection:
         self.send(Frame(encode({"jsonrpc": "2.0", "id": request_id, "error": error.to_wire()})))
 
     def _enqueue(self, item: Envelope | Frame) -> None:
-        outbox = self._outbox
         if isinstance(item, Envelope):
-            place = self._tails.get(item.channel)
-            tail = outbox.get(place) if place is not None else None
-            if isinstance(tail, Joined) and tail.add(item):
-                self._outbox_bytes += len(item.action["content"])
-                if place is not None and next(reversed(outbox)) != place:
-                    # Moved behind what came between: numbers ascend, but a replay from here could miss some.
-                    outbox.move_to_end(place)
-                    if self.client is not None:
-                        self.client.wants_snapshot = True
+            if self._joins(item):
                 return
             self._tails.pop(item.channel, None)
+        else:
+            self._tails.clear()  # it may hold a snapshot: text from before it must not go out behind it
         place = next(self._places)
         entry = Joined(item) if isinstance(item, Envelope) and item.stream_key is not None else item
         if isinstance(entry, Joined):
             self._tails[entry.last.channel] = place
-        outbox[place] = entry
+        self._outbox[place] = entry
         self._outbox_bytes += _size(entry)
-        if self._outbox_bytes > HARD_LIMIT:
-            self._give_up()
+        self._bound()
 
-    def _give_up(self) -> None:
-        log.warning("Client %s reads too slowly: closed, to come back for a snapshot", self.client_id)
+    def _joins(self, envelope: Envelope) -> bool:
+        """Whether it was joined with text that waits."""
+        place = self._tails.get(envelope.channel)
+        tail = self._outbox.get(place) if place is not None else None
+        if place is None or not isinstance(tail, Joined) or not tail.add(envelope):
+            return False
+        self._outbox_bytes += len(envelope.action["content"])
+        if next(reversed(self._outbox)) != place:
+            # Moved behind what came between: numbers ascend, but a replay from between would miss some.
+            self._outbox.move_to_end(place)
+            if self.client is not None:
+                first = tail.first_seq if self.client.mixed is None else self.client.mixed[0]
+                self.client.mixed = min(first, tail.first_seq), envelope.seq
+        self._bound()
+        return True
+
+    def _bound(self) -> None:
+        if self._outbox_bytes > HARD_LIMIT:
+            log.warning("Client %s reads too slowly: closed, to come back for a snapshot", self.client_id)
+            self.send_away("too far behind: reconnect for a snapshot")
+
+    def send_away(self, reason: str) -> None:
+        """Close the socket; the client comes back and is given snapshots."""
         if self.client is not None:
             self.client.wants_snapshot = True
+        self.gone = True
         self._clear()
-        self._transport.close(TOO_SLOW, "too far behind: reconnect for a snapshot")
+        self._transport.close(TOO_SLOW, reason)
 
     def drained(self) -> None:
         """The transport can take more."""
@@ -264,8 +320,6 @@ class Connection:
                     del self._tails[item.last.channel]
                 item = item.envelope()
             self._transport.write(item.frame(self.spelling) if isinstance(item, Envelope) else item)
-        if not self._outbox and self.client is not None and not self._closed:
-            self.client.wants_snapshot = False
 
     def _clear(self) -> None:
         self._outbox.clear()
@@ -275,7 +329,7 @@ class Connection:
     # ── asking the client ────────────────────────────────────────────────────────────────────────────────────
     async def request(self, method: str, params: Json, *, timeout: float) -> Any:
         """A request of ours. Raises `ProtocolError` with the client's error, `TimeoutError`, `ConnectionError`."""
-        if self._closed:
+        if self.gone:
             raise ConnectionError("the client is gone")
         request_id = next(self._ids)
         future = self._asked[request_id] = asyncio.get_running_loop().create_future()
@@ -305,11 +359,12 @@ class Connection:
 
     async def closed(self) -> None:
         """The socket is gone: nothing of this connection stays."""
-        if self._closed:
+        if self not in self.host.connections:
             return
-        self._closed = True
+        self.gone = True
         for channel in self.subscriptions.values():
             channel.leave(self)
+        self.subscriptions.clear()
         self._clear()
         for future in self._asked.values():
             if not future.done():

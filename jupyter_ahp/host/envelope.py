@@ -46,6 +46,7 @@ class Envelope:
         *,
         provider: str | None = None,
         reason: str | None = None,
+        encoded: bytes | None = None,
     ) -> None:
         self.channel = channel
         self.action = action
@@ -54,7 +55,7 @@ class Envelope:
         self.provider = provider
         """Of the session that the channel belongs to; None for a channel of no session."""
         self.reason = reason
-        self._action: bytes | None = None
+        self._action = encoded
         self._frames: dict[Spelling, Frame] = {}
 
     @property
@@ -113,10 +114,11 @@ class Envelope:
 class Joined:
     """Consecutive appends to one part, to become one envelope that reduces to the same state."""
 
-    __slots__ = ("_pieces", "key", "last", "size")
+    __slots__ = ("_pieces", "first_seq", "key", "last", "size")
 
     def __init__(self, first: Envelope) -> None:
         self.key = first.stream_key
+        self.first_seq = first.seq
         self.last = first
         self._pieces: list[str] = [first.action["content"]]
         self.size = len(self._pieces[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ _CLIENT_GRACE = 30_000.0  # ms that a client's announcements outlive its last so
 _UNUSED_GRACE = 600_000.0  # ms that a session in which nothing was said outlives its last watcher
 _IDLE_GRACE = 600_000.0  # ms that an unwatched chat stays in memory
 _CLIENTS = 1000  # client ids remembered
+_AGENT_GRACE = 5.0  # seconds that an agent has to close
 _STARTS = ("chat/turnStarted", "chat/turnResume")
 _CHANGED_SINCE = "This was done already, and changed by somebody since."
 
@@ -65,9 +66,8 @@ class Host:
         self.unreadable: list[Unreadable] = []
         self.clients: dict[str, Client] = {}
         self._sessions_of_chats: dict[str, Session] = {}
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self._last_seen: dict[str, float] = {}
-        self._chat_seen: dict[str, float] = {}
         self._ready: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -86,15 +86,20 @@ class Host:
             task.cancel()
         if owned:
             await asyncio.wait(owned)
-        for session in tuple(self.sessions.values()):
-            await session.close()
-        for agent in self.roster.agents.values():
-            try:
-                await agent.close()
-            except Exception:
-                log.exception("Agent %s did not close", agent.provider)
+        ends = [session.close() for session in self.sessions.values()]
+        ends += [self._close_agent(agent) for agent in self.roster.agents.values()]
+        for failure in await asyncio.gather(*ends, return_exceptions=True):
+            if isinstance(failure, BaseException):
+                log.error("A part of the host did not close", exc_info=failure)
         await self.hub.sequence.close()
         await self.store.close()
+
+    async def _close_agent(self, agent: Agent) -> None:
+        try:
+            async with asyncio.timeout(_AGENT_GRACE):
+                await agent.close()
+        except Exception:
+            log.exception("Agent %s did not close; what it holds may stay", agent.provider)
 
     async def ready(self) -> None:
         """The catalogue is read and the agents are known. Raises `ProtocolError` when the store cannot be read."""
@@ -109,16 +114,19 @@ class Host:
     async def _prepare(self) -> None:
         records, agents = await asyncio.gather(self.store.sessions(), self.roster.probe())
         for record in records:
-            if isinstance(record, Unreadable):
-                log.error("Session %s cannot be read (%s): %s", record.id, record.path, record.reason)
-                self.unreadable.append(record)
-            else:
-                self._settle(record)
-                self.add(Session(self, record, used=True))
+            if not isinstance(record, Unreadable):
+                try:
+                    self.settle(record)
+                    self.add(Session(self, record, used=True))
+                    continue
+                except (KeyError, TypeError, ValueError) as error:
+                    record = Unreadable(record.id, "its document", f"it is damaged: {error!r}")
+            log.error("Session %s cannot be read (%s): %s", record.id, record.path, record.reason)
+            self.unreadable.append(record)
         self.root.state = {"agents": agents, "activeSessions": len(self.sessions)}
 
     @staticmethod
-    def _settle(record: SessionRecord) -> None:
+    def settle(record: SessionRecord) -> None:
         """What ran when the last process died does not run now."""
         for index, chat in enumerate(record.chats):
             if chat["status"] & status.IN_PROGRESS:
@@ -140,29 +148,37 @@ class Host:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP)
-            if self.running and self.options.on_activity is not None:
-                self.options.on_activity()
-            now = clock.monotonic_ms()
-            live = {connection.client_id for connection in self._connections}
-            gone = [
-                client_id
-                for client_id, seen in self._last_seen.items()
-                if client_id not in live and now - seen > _CLIENT_GRACE
-            ]
-            for client_id in gone:
-                del self._last_seen[client_id]
-                for session in self.sessions.values():
-                    session.drop_client(client_id)
-            for session in tuple(self.sessions.values()):
-                await self._sweep_session(session, now)
+            try:
+                await self.sweep()
+            except Exception:
+                log.exception("What nobody uses was not looked at; the next look is in %.0f s", _SWEEP)
+
+    async def sweep(self) -> None:
+        """Let go of what nobody uses any more: clients that left, idle chats, sessions in which nothing was said."""
+        if self.running and self.options.on_activity is not None:
+            self.options.on_activity()
+        now = clock.monotonic_ms()
+        live = {connection.client_id for connection in self.connections}
+        gone = [
+            client_id
+            for client_id, seen in self._last_seen.items()
+            if client_id not in live and now - seen > _CLIENT_GRACE
+        ]
+        for client_id in gone:
+            del self._last_seen[client_id]
+            for session in self.sessions.values():
+                session.drop_client(client_id)
+        for session in tuple(self.sessions.values()):
+            await self._sweep_session(session, now)
 
     async def _sweep_session(self, session: Session, now: float) -> None:
-        for chat in session.chats.values():
-            if chat.channel is None or not chat.idle:
-                self._chat_seen[chat.uri] = now
-            elif now - self._chat_seen.get(chat.uri, now) > _IDLE_GRACE:
+        chats = tuple(session.chats.values())
+        for chat in chats:
+            if chat.channel is not None and not chat.idle:
+                chat.touched = now
+            elif chat.channel is not None and now - chat.touched > _IDLE_GRACE:
                 await chat.unload()
-        if session.used or session.channel.watched or any(not chat.idle for chat in session.chats.values()):
+        if session.used or session.channel.watched or any(not chat.idle for chat in chats):
             session.touched = now
         elif now - session.touched > _UNUSED_GRACE:
             await self.dispose(session)
@@ -194,25 +210,37 @@ class Host:
             config=config,
             chats=[empty_summary(chat)],
         )
-        session = Session(self, record, used=False)
-        session.channel.state = {**session.channel.state, "lifecycle": "creating"}
+        session = Session(self, record, used=False, lifecycle="creating")
         self.add(session)
         return session
 
+    def forget(self, session: Session) -> None:
+        """A session is not here any more; nothing more is written of it."""
+        self.sessions.pop(session.id, None)
+        for chat in session.chats:
+            self.index_chat(chat, None)
+        session.closed = True
+        session.saver.drop()
+
     async def dispose(self, session: Session) -> None:
-        """End a session and everything in it; its watchers are told."""
-        if self.sessions.pop(session.id, None) is None:
+        """End a session and everything in it; its watchers are told.
+
+        Raises `StoreError` when it is gone here and its files are not.
+        """
+        if session.closed:
             return
-        for chat in session.chats.values():
-            self.index_chat(chat.uri, None)
+        self.forget(session)
         for channel in (session.channel, *(chat.channel for chat in session.chats.values() if chat.channel)):
             for connection in channel.watchers:
                 channel.leave(connection)
                 connection.subscriptions.pop(channel.uri, None)
-        await session.close(gone=True)
         self.tell_root("root/sessionRemoved", {"session": session.uri}, session.provider)
         self.count_sessions()
-        await self.store.delete_session(session.id)
+        await session.close(gone=True)
+        try:
+            await self.store.delete_session(session.id)
+        except StoreError as error:
+            raise StoreError(f"It is closed here and comes back with the next start: {error}") from error
 
     def count_sessions(self) -> None:
         self.hub.publish(
@@ -229,6 +257,19 @@ class Host:
         session = self._sessions_of_chats.get(uri)
         return session.chats.get(uri) if session is not None else None
 
+    def chat_taken(self, uri: str) -> bool:
+        """Whether a chat of that URI is here, or is on its way here or away."""
+        return uri in self._sessions_of_chats
+
+    def held(self, uri: str) -> Channel | None:
+        """The channel of that URI if it is loaded, in this tick."""
+        if uri == uris.ROOT:
+            return self.root
+        if (session := self.session_named(uri)) is not None:
+            return session.channel
+        chat = self.chat_named(uri)
+        return chat.channel if chat is not None else None
+
     async def channel(self, uri: str) -> Channel:
         """The channel of that (canonical) URI, loaded. Raises `ProtocolError`: -32001, or -32008 (U6)."""
         kind = uris.channel_kind(uri)
@@ -238,11 +279,11 @@ class Host:
             session = self.session_named(uri)
             if session is not None:
                 await session.open()
-                return session.channel
+                if not session.closed:
+                    return session.channel
         elif kind == "chat":
             chat = self.chat_named(uri)
             if chat is not None:
-                await chat.session.open()
                 return await chat.loaded()
         else:
             raise ProtocolError(NOT_FOUND, f"Resource not found: {uri}")
@@ -279,7 +320,7 @@ class Host:
     def connect(self, transport: Transport, principal: Principal) -> Connection:
         """A client's socket is open."""
         connection = Connection(self, transport, principal)
-        self._connections.add(connection)
+        self.connections.add(connection)
         return connection
 
     def greet(self, connection: Connection, client: Client) -> None:
@@ -290,20 +331,20 @@ class Host:
         self.clients.pop(client.client_id, None)
         self.clients[client.client_id] = client
         self._last_seen[client.client_id] = clock.monotonic_ms()
-        live = {other.client_id for other in self._connections}
+        live = {other.client_id for other in self.connections}
         for client_id in [known for known in self.clients if known not in live][
             : max(0, len(self.clients) - _CLIENTS)
         ]:
             del self.clients[client_id]
 
     def left(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self.connections.discard(connection)
         if connection.client is not None:
             self._last_seen[connection.client_id] = clock.monotonic_ms()
 
     def connection_of(self, client_id: str) -> Connection | None:
         """A live connection of that client, the one to answer when its old one is gone."""
-        return next((other for other in self._connections if other.client_id == client_id), None)
+        return next((other for other in self.connections if other.client_id == client_id), None)
 
     def tell_root(self, method: str, params: Json, provider: str | None = None) -> None:
         """A notification to all who watch the root, encoded once for each spelling (AHP 2.3)."""
@@ -320,7 +361,7 @@ class Host:
                 )
             connection.send(frame)
 
-    async def unsubscribe(self, connection: Connection, params: Any) -> None:
+    def unsubscribe(self, connection: Connection, params: Any) -> None:
         """A notification: what it names and is not watched changes nothing (AHP 1.6)."""
         try:
             uri = uris.canonical(str(params.get("channel")))
@@ -330,8 +371,18 @@ class Host:
         channel = connection.subscriptions.pop(session.uri if session is not None else uri, None)
         if channel is not None:
             channel.leave(connection)
-        if session is not None:
+        if session is not None and not self._watches(connection.client_id, session):
             session.drop_client(connection.client_id)
+
+    def _watches(self, client_id: str, session: Session) -> bool:
+        """Whether the client does, on any of its sockets."""
+        return any(watcher.client_id == client_id for watcher in session.channel.watchers)
+
+    def keep_client(self, client_id: str, channels: Container[str]) -> None:
+        """A client that came back announces itself in these sessions only (AHP 1.7)."""
+        for session in self.sessions.values():
+            if session.uri not in channels:
+                session.drop_client(client_id)
 
     # ── actions ──────────────────────────────────────────────────────────────────────────────────────────────
     async def dispatch(self, connection: Connection, params: Any) -> None:
@@ -352,10 +403,9 @@ class Host:
             return
         if not isinstance(action.get("type"), str):
             connection.reject(uri, action, client_seq, "An action needs a type.")
-        elif not client.take(client_seq):
+        elif not client.take(client_seq, uri, action):
             await self._answer_again(connection, uri, client_seq)
         elif chat is not None:
-            await chat.session.open()
             chat.admit(connection, client_seq, action)
         elif session is not None:
             await session.admit(connection, client_seq, action)
@@ -368,7 +418,9 @@ class Host:
             # Windows mirror their own settings here. This host has none: they change nothing and concern nobody else.
             if client_seq:
                 origin = {"clientId": connection.client_id, "clientSeq": client_seq}
-                connection.deliver(Envelope(uris.ROOT, action, self.hub.sequence.next(), origin))
+                echo = Envelope(uris.ROOT, action, self.hub.sequence.next(), origin)
+                connection.took(client_seq, echo)
+                connection.deliver(echo)
             return
         connection.reject(
             uris.ROOT, action, client_seq, problem or f"This host does not act on {action['type']}."
@@ -376,20 +428,19 @@ class Host:
 
     async def _answer_again(self, connection: Connection, uri: str, client_seq: int) -> None:
         """An action that was taken before is not taken twice; its sender, which came back, is answered again."""
-        client = connection.client
-        before = client.taken.get(client_seq) if client is not None else None
+        before = connection.client.answers.get(client_seq) if connection.client is not None else None
         if before is None:
-            return  # it waits its turn, and is answered then
+            return  # it waits its turn, or is long answered
         reason = before.reason
         if reason is None:
-            channel = await self.channel(uri)
-            if before.action["type"] in _STARTS:
-                # Said again, it would reset the turn in its sender's state; that it stands there is the answer.
-                if channel.has_turn(before.action["turnId"]):
-                    return
-                reason = _CHANGED_SINCE
-            elif not channel.would_keep(before.action):
-                reason = _CHANGED_SINCE
+            if before.action["type"] in ("chat/turnStarted", "chat/turnResume"):
+                return  # its echo is in the replay or the snapshot that the client was given
+            try:
+                channel = await self.channel(uri)
+            except ProtocolError:
+                return  # on no channel any more
+            if not channel.would_keep(before.action):
+                reason = "This was done already, and changed by somebody since."
         connection.deliver(
             Envelope(
                 uri,

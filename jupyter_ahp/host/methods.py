@@ -6,11 +6,12 @@ M1 to M3, U2, U7, U8, U10. Each takes the connection and the checked params, and
 
 from __future__ import annotations
 
-import base64
-import binascii
+from collections.abc import Iterable
+from typing import Any
 
 from ..protocol import uris
 from ..protocol.errors import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     NOT_FOUND,
     PROVIDER_NOT_FOUND,
@@ -20,8 +21,9 @@ from ..protocol.errors import (
     invalid_params,
 )
 from ..protocol.versions import knows_canvases, negotiate, state_for, visible_to
-from .channels import Channel
-from .connection import Client, Connection, Methods
+from .channels import UNKNOWN, Channel
+from .chat import Refused
+from .connection import Client, Connection, Methods, NoVersion
 from .envelope import Spelling
 from .ports import Json, StoreError
 from .session import Session
@@ -35,12 +37,19 @@ def _uri(connection: Connection, value: str) -> str:
         uri = uris.canonical(value)
     except ValueError as error:
         raise invalid_params(f"{value!r} is no URI.") from error
+    if uri == uris.ROOT and value != connection.spelling.root:
+        connection.respell(connection.spelling._replace(root=value))
     connection.name_session(uri)
     return uri
 
 
 def _snapshot(connection: Connection, channel: Channel, turns: int | None = None) -> Json:
-    state = channel.snapshot(turns)
+    state = channel.snapshot(connection, turns)
+    if connection.client is not None:
+        if state.get("turnsNextCursor") is not None:
+            connection.client.partial.add(channel.uri)
+        else:
+            connection.client.partial.discard(channel.uri)
     if not knows_canvases(connection.version):
         state = state_for(channel.kind, state, connection.version)
     shot = {"resource": channel.uri, "state": state, "fromSeq": connection.host.hub.sequence.last}
@@ -48,6 +57,8 @@ def _snapshot(connection: Connection, channel: Channel, turns: int | None = None
 
 
 def _join(connection: Connection, channel: Channel, latency: int) -> None:
+    if connection.gone:
+        return
     channel.join(connection, latency)
     connection.subscriptions[channel.uri] = channel
     if connection.client is not None:
@@ -63,7 +74,10 @@ async def initialize(connection: Connection, params: Json) -> Json:
     host = connection.host
     if connection.client is not None:
         raise ProtocolError(INVALID_REQUEST, "This connection is initialised already.")
-    version = negotiate(params["protocolVersions"])
+    try:
+        version = negotiate(params["protocolVersions"])
+    except ProtocolError as error:
+        raise NoVersion(error.code, error.message, error.data) from error
     await host.ready()
     info = params.get("clientInfo") or {}
     meta = params.get("_meta") or {}
@@ -71,15 +85,12 @@ async def initialize(connection: Connection, params: Json) -> Json:
     asked = str(params.get("channel") or uris.ROOT)
     spelling = Spelling(by_provider=older, root=asked if uris.is_root(asked) else uris.ROOT)
     known = host.clients.get(params["clientId"])
-    client = Client(params["clientId"], version, spelling, older, taken=known.taken if known else {})
+    client = Client(params["clientId"], version, spelling, older)
+    if known is not None:
+        client.taken, client.answers = known.taken, known.answers
     host.greet(connection, client)
     connection.respell(spelling)
-    channels = []
-    for wanted in params.get("initialSubscriptions") or ():
-        try:
-            channels.append(await host.channel(_uri(connection, wanted)))
-        except ProtocolError:
-            continue  # an unknown one has no snapshot (AHP 1.4)
+    channels, _ = await _channels(connection, params.get("initialSubscriptions") or ())
     for channel in channels:
         _join(connection, channel, 0)
     result: Json = {
@@ -96,6 +107,28 @@ async def initialize(connection: Connection, params: Json) -> Json:
     return result
 
 
+async def _channels(connection: Connection, names: Iterable[Any]) -> tuple[list[Channel], list[str]]:
+    """These channels, all loaded in this tick, and the names of those that are not here (any more)."""
+    host = connection.host
+    wanted: dict[str, str] = {}
+    missing = []
+    for name in names:
+        try:
+            channel = await host.channel(_uri(connection, name))
+        except ProtocolError:
+            missing.append(name)
+        else:
+            wanted[channel.uri] = name
+    channels = []
+    for uri, name in wanted.items():  # one may have gone while another was loaded
+        held = host.held(uri)
+        if held is None:
+            missing.append(name)
+        else:
+            channels.append(held)
+    return channels, missing
+
+
 async def reconnect(connection: Connection, params: Json) -> Json:
     host = connection.host
     if connection.client is not None:
@@ -105,26 +138,26 @@ async def reconnect(connection: Connection, params: Json) -> Json:
         raise ProtocolError(NOT_FOUND, "This host does not know the client any more: say `initialize`.")
     await host.ready()
     host.greet(connection, client)
-    wanted = [entry["channel"] if isinstance(entry, dict) else entry for entry in params["subscriptions"]]
-    channels: dict[str, Channel] = {}
-    missing = []
-    for name in wanted:
-        try:
-            channel = await host.channel(_uri(connection, name))
-            channels[channel.uri] = channel
-        except ProtocolError:
-            missing.append(name)
-    for channel in channels.values():
+    channels, missing = await _channels(connection, params["subscriptions"])
+    for channel in channels:
         _join(connection, channel, client.latencies.get(channel.uri, 0))
-    since = None if client.wants_snapshot else host.hub.replay.since(params["lastSeenServerSeq"])
+    uri_set = {channel.uri for channel in channels}
+    host.keep_client(client.client_id, uri_set)
+    seen = params["lastSeenServerSeq"]
+    since = None
+    if not client.wants_snapshot and not client.missed_some(seen) and seen <= host.hub.sequence.last:
+        since = host.hub.replay.since(seen)
     if since is None:
         client.wants_snapshot = False
-        shots = [_snapshot(connection, channel, _PAGE) for channel in channels.values()]
+        shots = [_snapshot(connection, channel, _PAGE) for channel in channels]
         return {"type": "snapshot", "snapshots": shots}
+    for channel in channels:
+        if channel.uri in client.partial:
+            channel.view(connection, UNKNOWN)
     actions = [
         envelope.params(connection.spelling)
         for envelope in since
-        if envelope.channel in channels and visible_to(envelope.action["type"], connection.version)
+        if envelope.channel in uri_set and visible_to(envelope.action["type"], connection.version)
     ]
     return {"type": "replay", "actions": actions, "missing": missing}
 
@@ -135,8 +168,6 @@ async def subscribe(connection: Connection, params: Json) -> Json:
     turns = (params.get("view") or {}).get("turns")
     _join(connection, channel, max(0, min(int(latency), _MAX_LATENCY)))
     shot = _snapshot(connection, channel, None if turns is None else int(turns))
-    if uris.is_root(params["channel"]):
-        shot["resource"] = params["channel"]
     return {"snapshot": shot}
 
 
@@ -145,35 +176,25 @@ def _place(session: Session) -> tuple[str, str]:
     return session.modified_at, session.id
 
 
-def _cursor(session: Session) -> str:
-    return base64.urlsafe_b64encode("\n".join(_place(session)).encode()).decode()
-
-
-def _after(cursor: str) -> tuple[str, str]:
-    try:
-        modified_at, _, session_id = (
-            base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition("\n")
-        )
-    except (binascii.Error, ValueError) as error:
-        raise invalid_params("This cursor is none of this host's.") from error
-    if not session_id:
-        raise invalid_params("This cursor is none of this host's.")
-    return modified_at, session_id
-
-
 async def list_sessions(connection: Connection, params: Json) -> Json:
-    """Newest first. A cursor names a place in that order, so what moves meanwhile is neither repeated nor lost."""
+    """Newest first. The order is taken at the first page, so what moves meanwhile is neither repeated nor lost."""
     host = connection.host
-    found = sorted(host.sessions.values(), key=_place, reverse=True)
-    if params.get("cursor"):
-        after = _after(params["cursor"])
-        found = [session for session in found if _place(session) < after]
+    cursor = params.get("cursor")
+    if cursor:
+        try:
+            listed = connection.listings.pop(cursor)
+        except KeyError:
+            raise invalid_params("This cursor is none of this connection's: list anew.") from None
+        connection.listings[cursor] = listed  # the page may be asked for again
+        found = [session for name in listed if (session := host.sessions.get(name)) is not None]
+    else:
+        found = sorted(host.sessions.values(), key=_place, reverse=True)
     limit = params.get("limit")
-    page = found if limit is None else found[: max(1, int(limit))]
+    page = found if limit is None else found[: int(limit)]
     result: Json = {"items": [session.summary() for session in page]}
     if len(page) < len(found):
-        result["nextCursor"] = _cursor(page[-1])
-    if host.unreadable and not params.get("cursor"):
+        result["nextCursor"] = connection.keep_listing([session.id for session in found[len(page) :]])
+    if host.unreadable and not cursor:
         result["_meta"] = {
             "jupyter-ahp.unreadable": [
                 {"id": lost.id, "path": lost.path, "reason": lost.reason} for lost in host.unreadable
@@ -217,15 +238,24 @@ async def create_session(connection: Connection, params: Json) -> None:
     config = {**_defaults(connection, provider, params.get("config") or {}), **(params.get("config") or {})}
     session = host.new_session(session_id, provider, chat, directories, config)
     try:
-        await session.saver.now()
+        if await host.store.session(session_id) is not None:  # another server on this store made it
+            raise ProtocolError(SESSION_ALREADY_EXISTS, f"There is a session {uri} already.")
         await session.open()
+        if session.read_only is not None:
+            raise StoreError(session.read_only)
+        await session.saver.now()
     except StoreError as error:
-        await host.dispose(session)
-        raise ProtocolError(NOT_FOUND, f"The session could not be stored: {error}") from error
+        host.forget(session)
+        raise ProtocolError(INTERNAL_ERROR, f"The session could not be stored: {error}") from error
+    except ProtocolError:
+        host.forget(session)
+        raise
     host.tell_root("root/sessionAdded", {"summary": session.summary()}, provider)
     host.count_sessions()
     if not host.roster.probed(provider).ready:
         await host.look_at_agents()  # it may have become usable since
+    if session.closed:
+        return  # disposed meanwhile
     session.ready()
     if active is not None:
         await session.admit(connection, 0, {"type": "session/activeClientSet", "activeClient": active})
@@ -243,7 +273,7 @@ async def dispose_session(connection: Connection, params: Json) -> None:
 
 
 def _defaults(connection: Connection, provider: str, chosen: Json) -> Json:
-    schema = connection.host.roster.agents[provider].config_schema(chosen)
+    schema = connection.host.roster.schema(provider, chosen)
     return {
         key: prop["default"]
         for key, prop in schema.get("properties", {}).items()
@@ -254,7 +284,7 @@ def _defaults(connection: Connection, provider: str, chosen: Json) -> Json:
 async def resolve_session_config(connection: Connection, params: Json) -> Json:
     provider = _provider(connection, params, "")
     chosen = params.get("config") or {}
-    schema = connection.host.roster.agents[provider].config_schema(chosen)
+    schema = connection.host.roster.schema(provider, chosen)
     return {"schema": schema, "values": {**_defaults(connection, provider, chosen), **chosen}}
 
 
@@ -280,22 +310,29 @@ async def create_chat(connection: Connection, params: Json) -> None:
     if source is not None:
         kind = source.get("kind") if isinstance(source, dict) else None
         raise invalid_params(f"A chat cannot be made from a source of kind {kind!r} here.")
-    if uris.channel_kind(chat) != "chat":
-        raise invalid_params(f"{chat} cannot name a chat.")
-    if host.chat_named(chat) is not None:
-        raise invalid_params(f"There is a chat {chat} already.")
+    if uris.channel_kind(chat) != "chat" or uris.session_of_default_chat(chat) is not None:
+        raise invalid_params(f"{chat} cannot name another chat of a session.")
     await session.open()
+    if session.closed:
+        raise channel_not_found(uri)
     if session.read_only is not None:
         raise ProtocolError(INVALID_REQUEST, session.read_only)
     if session.agent is None or not session.agent.capabilities.several_chats:
         raise invalid_params(f"{session.agent_name} has one chat a session.")
+    if host.chat_taken(chat):
+        raise invalid_params(f"There is a chat {chat} already.")
+    message = params.get("initialMessage")
+    if message is not None:
+        try:
+            session.check_open()
+        except Refused as refusal:
+            raise invalid_params(str(refusal)) from refusal
     host.index_chat(chat, session)
     try:
         made = await session.add_chat(chat, params.get("workingDirectories"))
     except (ProtocolError, StoreError):
         host.index_chat(chat, None)
         raise
-    message = params.get("initialMessage")
     if message is not None:
         await made.say(connection, message)
 
@@ -306,15 +343,20 @@ async def dispose_chat(connection: Connection, params: Json) -> None:
     chat = host.chat_named(_uri(connection, params["channel"]))
     if chat is None or chat.uri == chat.session.default_chat:
         return
-    await chat.session.open()
-    if chat.session.read_only is not None:
-        raise ProtocolError(INVALID_REQUEST, chat.session.read_only)
+    session = chat.session
+    await session.open()
+    if session.read_only is not None:
+        raise ProtocolError(INVALID_REQUEST, session.read_only)
+    if session.closed or session.chats.get(chat.uri) is not chat:
+        return
     if chat.channel is not None:
         for watcher in chat.channel.watchers:
             chat.channel.leave(watcher)
             watcher.subscriptions.pop(chat.uri, None)
-    host.index_chat(chat.uri, None)
-    await chat.session.remove_chat(chat.uri)
+    try:
+        await session.remove_chat(chat)
+    finally:
+        host.index_chat(chat.uri, None)
 
 
 async def fetch_turns(connection: Connection, params: Json) -> Json:

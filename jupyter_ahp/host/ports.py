@@ -398,6 +398,10 @@ class Store(ABC):
     async def sessions(self) -> list[SessionRecord | Unreadable]:
         """Every session in the store, in no order; reads no turns."""
 
+    async def session(self, session_id: str) -> SessionRecord | Unreadable | None:
+        """One session as the store has it now; None: it is not there."""
+        return next((found for found in await self.sessions() if found.id == session_id), None)
+
     @abstractmethod
     async def claim(self, session_id: str) -> str | None:
         """Take the session for this process. None when it is ours now; else who has it, in words."""

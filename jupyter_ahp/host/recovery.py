@@ -21,11 +21,21 @@ INTERRUPTED: Json = {
     },
     "resumable": True,
 }
+ELSEWHERE: Json = {
+    "kind": "error",
+    "error": {
+        "errorType": "elsewhere",
+        "message": "This was running in another server when it was read here. It goes on there.",
+    },
+}
 PROBLEMS = "jupyter-ahp.problems"
 
 
-def restore(summary: Json, stored: StoredChat) -> tuple[Json, Json | None]:
-    """The chat's state, and the turn to be written as ended, if one was interrupted."""
+def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tuple[Json, Json | None]:
+    """The chat's state, and the turn to be written as ended, if one was interrupted.
+
+    `elsewhere`: another server has the chat open, so what runs was not interrupted.
+    """
     turns = stored.turns
     if stored.active is not None and turns and turns[-1]["id"] == stored.active["id"]:
         turns = turns[:-1]  # it failed, and was being resumed
@@ -54,8 +64,9 @@ def restore(summary: Json, stored: StoredChat) -> tuple[Json, Json | None]:
     for action in stored.active_actions:
         state = reduce(state, action)
     if "activeTurn" in state:
+        part = ELSEWHERE if elsewhere else INTERRUPTED
         state = reduce(
-            state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": INTERRUPTED}
+            state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": part}
         )
     state = {key: value for key, value in state.items() if key != "activity"}
     return state, state["turns"][-1]

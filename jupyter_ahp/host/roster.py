@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 UNAVAILABLE = "jupyter-ahp.unavailable"
 NOTE = "jupyter-ahp.note"
+NO_SETTINGS: Json = {"type": "object", "properties": {}}
 _PATIENCE = 3.0  # seconds for one agent's probe
 
 
@@ -46,6 +47,15 @@ class Roster:
 
     def ready(self) -> list[str]:
         return [name for name in self.agents if self.probed(name).ready]
+
+    def schema(self, provider: str, chosen: Json) -> Json:
+        """The settings of an agent's sessions; none where it is not served, or cannot say them."""
+        agent = self.agents.get(provider)
+        try:
+            return agent.config_schema(chosen) if agent is not None else {**NO_SETTINGS}
+        except Exception:
+            log.exception("Agent %s does not say its settings; its sessions have none", provider)
+            return {**NO_SETTINGS}
 
     def info(self, agent: Agent) -> Json:
         """`AgentInfo`. At least one model, and `protectedResources` always: clients take their absence for a gate."""

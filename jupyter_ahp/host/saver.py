@@ -22,32 +22,50 @@ class Saver:
         self._write = write
         self._lock = asyncio.Lock()
         self._dirty = False
+        self._dropped = False
         self._task: asyncio.Task[None] | None = None
 
     def soon(self) -> None:
+        if self._dropped:
+            return
         self._dirty = True
         if self._task is None:
             self._task = asyncio.create_task(self._later())
 
     async def now(self) -> None:
-        """On disk when this returns. Raises `StoreError`."""
+        """On disk when this returns. Raises `StoreError`; what is true then is tried again."""
         async with self._lock:
+            if self._dropped:
+                return
             self._dirty = False
-            await self._write()
+            try:
+                await self._write()
+            except StoreError:
+                self.soon()
+                raise
+            except asyncio.CancelledError:
+                self._dirty = True
+                raise
 
-    async def close(self) -> None:
-        """Write what waits; a failure is logged with what it cost."""
+    async def flush(self) -> None:
+        """What waits is on disk when this returns. Raises `StoreError`: then it still waits."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         if self._dirty:
-            try:
-                await self.now()
-            except StoreError as error:
-                log.error("%s was not saved, its last changes are lost: %s", self._what, error)
+            await self.now()
+
+    async def close(self) -> None:
+        """Write what waits, and nothing after it; a failure is logged with what it cost."""
+        try:
+            await self.flush()
+        except StoreError as error:
+            log.error("%s was not saved, its last changes are lost: %s", self._what, error)
+        self.drop()
 
     def drop(self) -> None:
-        """What this writes is gone: write nothing more."""
+        """What this writes is gone: write nothing more, whoever asks."""
+        self._dropped = True
         self._dirty = False
         if self._task is not None:
             self._task.cancel()
@@ -55,16 +73,13 @@ class Saver:
     async def _later(self) -> None:
         delay = _SOON
         try:
-            while True:
+            while self._dirty:
                 await asyncio.sleep(delay)
                 try:
                     await self.now()
+                    delay = _SOON
                 except StoreError as error:
                     log.error("%s could not be saved; trying again: %s", self._what, error)
-                    self._dirty, delay = True, _RETRY
-                    continue
-                delay = _SOON
-                if not self._dirty:
-                    return
+                    delay = _RETRY
         finally:
             self._task = None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from ..protocol import status, uris
-from ..protocol.errors import INVALID_PARAMS, ProtocolError
+from ..protocol.errors import INVALID_PARAMS, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
 from .channels import Channel
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MIRRORED = ("status", "modifiedAt", "activity", "interactivity", "workingDirectories")
+_MARKS = (
+    (status.IS_READ, "session/isReadChanged", "isRead"),
+    (status.IS_ARCHIVED, "session/isArchivedChanged", "isArchived"),
+)
 _COMPACT = ("resource", "title", "origin", "interactivity", "status")
 
 
 class Session:
     """One session of the catalogue. `open` takes it for this server; until then it is only listed."""
 
-    def __init__(self, host: Host, record: SessionRecord, *, used: bool) -> None:
+    def __init__(self, host: Host, record: SessionRecord, *, used: bool, lifecycle: str = "ready") -> None:
         self.host = host
         self.id = record.id
         self.provider = record.provider
@@ -46,29 +50,35 @@ class Session:
         """Something was said or set in it; an unused one goes when nobody watches it."""
         self.touched = clock.monotonic_ms()
         self.read_only: str | None = None
+        """Why nothing can be changed in it here."""
+        self.closed = False
+        """It is not here any more."""
         self.uri = uris.session_uri(record.id)
         self._opening = asyncio.Lock()
         self._opened = False
+        self._coming: list[Json] = []
+        """Summaries of chats that are being stored before they are told of."""
         self.chats = {summary["resource"]: Chat(self, summary["resource"]) for summary in record.chats}
-        self.channel = Channel(self.uri, "session", self._first_state(record), provider=record.provider)
+        self.channel = Channel(
+            self.uri, "session", self._first_state(record, lifecycle), provider=record.provider
+        )
         self.channel.overlay = self._activity
         self.saver = Saver(f"Session {record.title or record.id}", self._save)
 
-    def _first_state(self, record: SessionRecord) -> Json:
+    def _first_state(self, record: SessionRecord, lifecycle: str) -> Json:
         state: Json = {
             "provider": record.provider,
             "title": record.title,
             "status": status.IDLE | record.marks,
-            "lifecycle": "ready",
+            "lifecycle": lifecycle,
             "workingDirectories": record.directories,
             "activeClients": [],
             "chats": record.chats,
             "defaultChat": record.default_chat,
         }
-        if self.agent is not None:
-            schema = self.agent.config_schema(record.config)
-            if schema.get("properties"):
-                state["config"] = {"schema": schema, "values": record.config}
+        schema = self.host.roster.schema(record.provider, record.config)
+        if schema.get("properties"):
+            state["config"] = {"schema": schema, "values": record.config}
         return state
 
     # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────
@@ -143,13 +153,49 @@ class Session:
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def open(self) -> None:
-        """Take it for this server; if another has it, it is read-only here (design, *Store*)."""
+        """Take it for this server; if another has it, it is read-only here (design, *Store*). Raises nothing."""
         async with self._opening:
-            if self._opened and self.read_only is None:
+            if self.closed or (self._opened and self.read_only is None):
                 return
-            owner = await self.host.store.claim(self.id)
+            try:
+                owner = await self.host.store.claim(self.id)
+                if owner is None:
+                    await self._catch_up()
+            except StoreError as error:
+                owner = str(error)
             self._opened = True
-            self.read_only = f"Open in another server, read-only here ({owner})." if owner else None
+            self.read_only = f"This session is read-only here. {owner}" if owner else None
+
+    async def _catch_up(self) -> None:
+        """What another server did with it since the catalogue was read, before it becomes ours. Raises `StoreError`."""
+        record = await self.host.store.session(self.id)
+        if not isinstance(record, SessionRecord) or self.closed:
+            return
+        self.host.settle(record)
+        state = self.state
+        for uri in [chat for chat in self.chats if all(chat != entry["resource"] for entry in record.chats)]:
+            self.host.index_chat(uri, None)
+            del self.chats[uri]
+            self._publish({"type": "session/chatRemoved", "chat": uri})
+        for entry in record.chats:
+            uri = entry["resource"]
+            if uri not in self.chats:
+                self.chats[uri] = Chat(self, uri)
+                self.host.index_chat(uri, self)
+            if entry not in state["chats"]:
+                self._publish({"type": "session/chatAdded", "summary": entry})
+        if record.title != state["title"]:
+            self._publish({"type": "session/titleChanged", "title": record.title})
+        for bit, kind, key in _MARKS:
+            if (record.marks ^ state["status"]) & bit:
+                self._publish({"type": kind, key: bool(record.marks & bit)})
+        if record.config != self.config:
+            self._publish({"type": "session/configChanged", "config": record.config, "replace": True})
+        self.default_chat = record.default_chat
+        self.meta = record.meta
+        if self.read_only is not None:
+            for chat in self.chats.values():
+                chat.read_again()
 
     def check_open(self) -> None:
         """Whether a turn may start. Raises `Refused`."""
@@ -172,8 +218,8 @@ class Session:
 
     async def close(self, *, gone: bool = False) -> None:
         """End what runs in it; `gone`: it is to be deleted."""
-        for chat in self.chats.values():
-            await chat.close(gone=gone)
+        self.closed = True
+        await asyncio.gather(*(chat.close(gone=gone) for chat in self.chats.values()))
         if gone:
             self.saver.drop()
         await self.saver.close()
@@ -189,18 +235,18 @@ class Session:
             marks=state["status"] & ~status.ACTIVITY_MASK,
             directories=state["workingDirectories"],
             config=self.config,
-            chats=state["chats"],
+            chats=[*state["chats"], *self._coming],
             meta=self.meta,
         )
 
     async def _save(self) -> None:
-        if self.read_only is None:
+        if self._opened and self.read_only is None:
             await self.host.store.put_session(self.record())
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────
     def _publish(self, action: Json, origin: Json | None = None) -> Any:
         envelope = self.host.hub.publish(self.channel, action, origin)
-        if action["type"] != "session/activeClientSet":
+        if action["type"] not in ("session/activeClientSet", "session/activeClientRemoved"):
             self.saver.soon()
         return envelope
 
@@ -212,6 +258,8 @@ class Session:
 
     def chat_changed(self, chat: Chat) -> None:
         """A chat's state moved: mirror it (AHP 3.3, 3.5)."""
+        if self.chats.get(chat.uri) is not chat:
+            return  # it is being closed
         entry = self.summary_of(chat.uri)
         state = chat.state
         changes = {key: state.get(key) for key in _MIRRORED if state.get(key) != entry.get(key)}
@@ -249,7 +297,8 @@ class Session:
         self.use()
         self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": {"title": title}})
         self._tell(chats=self._compact())
-        if chat.uri == self.default_chat and (not self.state["title"] or len(self.chats) == 1):
+        alone = chat.uri == self.default_chat and (not self.state["title"] or len(self.chats) == 1)
+        if alone and self.state["title"] != title:
             self._publish({"type": "session/titleChanged", "title": title})
             self._tell(title=title)
 
@@ -279,22 +328,33 @@ class Session:
         summary = empty_summary(uri)
         if directories is not None:
             summary["workingDirectories"] = directories
+        self._coming.append(summary)
+        try:
+            await self.saver.now()
+        finally:
+            self._coming.remove(summary)
+        if self.closed:
+            raise channel_not_found(self.uri)
         chat = self.chats[uri] = Chat(self, uri)
         self.use()
         self._publish({"type": "session/chatAdded", "summary": summary})
         self._tell(chats=self._compact())
-        await self.saver.now()
         return chat
 
-    async def remove_chat(self, uri: str) -> None:
-        """Close a chat that is not the default one (U7, U9)."""
-        chat = self.chats[uri]
+    async def remove_chat(self, chat: Chat) -> None:
+        """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
+        del self.chats[chat.uri]
+        self._publish({"type": "session/chatRemoved", "chat": chat.uri})
+        for entry in self.state.get("inputNeeded", ()):
+            if entry["chat"] == chat.uri:
+                self._publish({"type": "session/inputNeededRemoved", "id": entry["id"]})
+        self._tell(chats=self._compact(), status=self.status()[0])
         await chat.close(gone=True)
-        del self.chats[uri]
-        self._publish({"type": "session/chatRemoved", "chat": uri})
-        self._tell(chats=self._compact())
-        await self.host.store.delete_chat(self.id, uri)
         await self.saver.now()
+        try:
+            await self.host.store.delete_chat(self.id, chat.uri)
+        except StoreError as error:
+            raise StoreError(f"The chat is closed, but its turns could not be deleted: {error}") from error
 
     # ── what clients ask of it ───────────────────────────────────────────────────────────────────────────────
     async def admit(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -304,13 +364,16 @@ class Session:
             if problem is not None:
                 raise Refused(problem)
             await self.open()
+            if self.closed:
+                return  # on no channel any more (AHP 1.8)
             if self.read_only is not None:
                 raise Refused(self.read_only)
             self._admit(sender, client_seq, action)
         except Refused as refusal:
             sender.reject(self.uri, action, client_seq, str(refusal))
-        except (ProtocolError, StoreError) as error:
-            sender.reject(self.uri, action, client_seq, f"Not done: {error}")
+        except Exception as error:
+            log.exception("%s on %s failed", action.get("type"), self.uri)
+            sender.reject(self.uri, action, client_seq, f"Not done: {type(error).__name__}: {error}")
 
     def _admit(self, sender: Connection, client_seq: int, action: Json) -> None:
         match action["type"]:
@@ -324,6 +387,8 @@ class Session:
                         self.rename_chat(only, action["title"])
             case "session/isReadChanged" | "session/isArchivedChanged":
                 self._echo(sender, client_seq, action)
+                if action["type"] == "session/isArchivedChanged":
+                    self.use()
                 self._tell(status=self.status()[0])
             case "session/configChanged":
                 self._check_config(action)

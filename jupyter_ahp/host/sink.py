@@ -1,7 +1,8 @@
 """The sink that backends report a turn to: it writes the actions, so that they cannot be written wrong.
 
 T4, T5, T9, B3; AHP 4.3 to 4.7. A part is opened before it streams and an append goes to the part that is open; a tool
-call moves only along the table of AHP 4.5; after the turn's end nothing changes.
+call moves only along the table of AHP 4.5; what would change nothing is not said; after the turn's end nothing changes.
+What an agent hands over is copied, and text that no message could carry is mended.
 """
 
 from __future__ import annotations
@@ -19,18 +20,45 @@ Emit: TypeAlias = Callable[[Json], object]
 STOPPED = {"completed", "cancelled"}
 
 
-class ChatSink(TurnSink):
-    """One turn's sink. `emit` takes a chat action, reduces it and sends it; it is not called after `end`."""
+def sendable(value: Any) -> Any:
+    """A copy of a JSON value whose strings are UTF-8: half a surrogate pair, as some models stream it, is replaced."""
+    if isinstance(value, str):
+        return _mended(value)
+    if isinstance(value, dict):
+        return {sendable(key): sendable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [sendable(item) for item in value]
+    return value
 
-    def __init__(self, turn_id: str, emit: Emit, *, parts: int = 0) -> None:
+
+def _mended(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+class ChatSink(TurnSink):
+    """One turn's sink. `emit` takes a chat action, reduces it and sends it; it is not called after `end`.
+
+    `parts` are those that the turn has already, of a resumed one.
+    """
+
+    def __init__(
+        self, turn_id: str, emit: Emit, *, parts: Sequence[Json] = (), new_id: Callable[[], str] | None = None
+    ) -> None:
         self.turn_id = turn_id
         self.over = False
         self._emit = emit
-        self._count = itertools.count(parts + 1)
+        self._new_id = new_id or (lambda: uuid.uuid4().hex[:12])
+        self._count = itertools.count(len(parts) + 1)
         self._open: tuple[str, str] | None = None
+        self._taken = {part["toolCall"]["toolCallId"] for part in parts if "toolCall" in part}
         self._calls: dict[str, Call] = {}
         self._questions: dict[str, asyncio.Future[Answer]] = {}
         self._activity: str | None = None
+        self._usage: Json = {}
 
     # ── what the backend says ────────────────────────────────────────────────────────────────────────────────
     def markdown(self, text: str) -> None:
@@ -51,6 +79,7 @@ class ChatSink(TurnSink):
         self._part(part)
 
     def activity(self, text: str | None) -> None:
+        text = text or None
         if text == self._activity or self.over:
             return
         self._activity = text
@@ -72,7 +101,10 @@ class ChatSink(TurnSink):
             "model": model,
             "_meta": meta,
         }
-        self._turn("chat/usage", usage={key: value for key, value in reported.items() if value is not None})
+        usage = {key: value for key, value in reported.items() if value is not None}
+        if usage and usage != self._usage:
+            self._usage = sendable(usage)
+            self._turn("chat/usage", usage=usage)
 
     def tool(
         self,
@@ -83,9 +115,10 @@ class ChatSink(TurnSink):
         intention: str | None = None,
         meta: Json | None = None,
     ) -> ToolCall:
-        if call_id in self._calls:
+        if call_id in self._taken:
             raise ValueError(f"This turn has a tool call {call_id!r} already.")
-        call = Call(self, call_id or f"call-{uuid.uuid4().hex[:12]}")
+        call = Call(self, call_id or f"call-{self._new_id()}")
+        self._taken.add(call.id)
         self._calls[call.id] = call
         self._open = None
         start: Json = {"toolCallId": call.id, "toolName": name, "displayName": title}
@@ -99,16 +132,22 @@ class ChatSink(TurnSink):
     async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
         if self.over:
             raise TurnOver
-        request: Json = {"id": f"ask-{uuid.uuid4().hex[:12]}", "message": message}
+        request: Json = {"id": f"ask-{self._new_id()}", "message": message}
         if questions:
             request["questions"] = list(questions)
         if url is not None:
             request["url"] = url
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._questions[request["id"]] = future
         self._open = None
         self._say("chat/inputRequested", request=request)
-        return await future
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._questions[request["id"]] = future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # The agent does not wait any more: the question is withdrawn, so that nobody answers it in vain.
+            if self._questions.pop(request["id"], None) is not None:
+                self._say("chat/inputCompleted", requestId=request["id"], response="cancel")
+            raise
 
     # ── what people answer: the chat calls these after it said the action ────────────────────────────────────
     def answered(self, request_id: str, answer: Answer) -> None:
@@ -142,9 +181,13 @@ class ChatSink(TurnSink):
             return
         if self._open is None or self._open[0] != kind:
             part_id = f"p{next(self._count)}"
+            while part_id in self._taken:  # an append looks for the first part of that id (AHP 4.6 rule 7)
+                part_id = f"p{next(self._count)}"
             self._part({"kind": kind, "id": part_id, "content": ""})
             self._open = (kind, part_id)
-        self._emit({"type": action, "turnId": self.turn_id, "partId": self._open[1], "content": text})
+        self._emit(
+            {"type": action, "turnId": self.turn_id, "partId": self._open[1], "content": _mended(text)}
+        )
 
     def _part(self, part: Json) -> None:
         self._open = None
@@ -155,7 +198,7 @@ class ChatSink(TurnSink):
 
     def _say(self, kind: str, **fields: Any) -> None:
         if not self.over:
-            self._emit({"type": kind, **fields})
+            self._emit({"type": kind, **sendable(fields)})
 
     def call_says(self, call: Call, kind: str, **fields: Any) -> None:
         self._turn(kind, toolCallId=call.id, **fields)
@@ -200,9 +243,9 @@ class Call(ToolCall):
             asked["edits"] = {"items": list(edits)}
         if editable:
             asked["editable"] = True
+        self._ready(message, tool_input, **asked)
         self._state = "pending"
         self._waiting = asyncio.get_running_loop().create_future()
-        self._ready(message, tool_input, **asked)
         try:
             return await self._waiting
         finally:
@@ -232,19 +275,24 @@ class Call(ToolCall):
 
     def end(self) -> None:
         self._state = "cancelled" if self._state not in STOPPED else self._state
+        self._release()
+
+    def _release(self) -> None:
+        """Whoever waits for a person stops waiting: the call is over."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(TurnOver())
-            self._waiting.exception()
+            self._waiting.exception()  # the backend may have stopped waiting
 
     def _complete(self, result: Json, message: str, content: Sequence[Json]) -> None:
         if self._state == "streaming":  # a call that was never said to run has to, to end
             self.run(message)
-        if self._state != "running":
+        if self._state not in ("running", "pending"):
             return
         if content:
             result["content"] = list(content)
-        self._state = "completed"
         self._say("chat/toolCallComplete", result=result)
+        self._state = "completed"
+        self._release()
 
     def _ready(self, message: str, tool_input: str | None, **fields: Any) -> None:
         if tool_input is not None:

@@ -1,6 +1,7 @@
 """The turn that runs in a chat, from the message accepted to the one action that ends it.
 
-T2, T4, T5, B1, B2. One turn at a time; a turn waits for the stop of the one before it to be through.
+T2, T4, T5, B1, B2. One turn at a time; a turn waits for the stop of the one before it to be through, and its message
+is written down behind the end of that one.
 """
 
 from __future__ import annotations
@@ -8,55 +9,68 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .attachments import blocks_of
 from .ports import Answer, Confirmation, Conversation, Json, Prompt, Start, StoreError, TurnFailed, TurnOver
 from .recovery import INTERRUPTED
-from .sink import ChatSink
+from .sink import ChatSink, sendable
 
 if TYPE_CHECKING:
     from .chat import Chat
 
 log = logging.getLogger(__name__)
 
-_GRACE = 5.0  # seconds that a backend has to take in a stop before its task is cancelled
+_GRACE = 5.0
+"""Seconds that a backend has to take in a stop before its task is cancelled, to heed that, and to close."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A turn in the backend's hands."""
+
+    sink: ChatSink
+    began: float
+    task: asyncio.Task[None] | None = None
+    sent: bool = False
+    """The backend was handed the prompt: a stop is for it to take in."""
 
 
 class Turns:
-    """What runs in one chat. Owns the task of the turn, those of stops, and the conversation."""
+    """What runs in one chat. Owns the task of the turn, those of stops and endings, and the conversation."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
         self._conversation: Conversation | None = None
-        self._sink: ChatSink | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._run: _Run | None = None
         self._stops: set[asyncio.Task[None]] = set()
-        self._began = 0.0
+        """Backends that take in a stop, or close: the next turn waits for them."""
+        self._endings: set[asyncio.Task[None]] = set()
+        """Endings that are being written: the next message is written behind them."""
         self._spent = 0.0
-        self._store_lock = asyncio.Lock()
         self.journalled = False
-        """A turn is accepted and not written as ended: its actions go to the journal."""
+        """A turn is accepted and has not ended: its actions go to the journal."""
 
     @property
     def running(self) -> bool:
-        return self._task is not None
+        return self._run is not None
 
     def duration(self) -> int:
         """Milliseconds that the running turn has worked."""
-        return (
-            max(0, round(self._spent + clock.monotonic_ms() - self._began)) if self._sink is not None else 0
-        )
+        if self._run is None:
+            return 0
+        return max(0, round(self._spent + clock.monotonic_ms() - self._run.began))
 
     # ── begin ────────────────────────────────────────────────────────────────────────────────────────────────
     async def accept(self, active: Json, *, spent: float = 0) -> None:
         """The turn's message is on disk when this returns. Raises `StoreError`: then it is not accepted."""
         chat = self._chat
-        async with self._store_lock:
-            await chat.store.begin_turn(chat.session.id, chat.uri, active)
-            self.journalled = True
+        await self._written()
+        await chat.store.begin_turn(chat.session.id, chat.uri, active)
+        self.journalled = True
         self._spent = spent
 
     def run(self) -> None:
@@ -64,51 +78,59 @@ class Turns:
         chat = self._chat
         state = chat.state
         active = state["activeTurn"]
-        self._began = clock.monotonic_ms()
-        sink = ChatSink(active["id"], chat.publish, parts=len(active["responseParts"]))
-        self._sink = sink
-        before = tuple(self._stops)
-        self._task = asyncio.create_task(self._run(active, state["turns"], sink, before))
+        sink = ChatSink(active["id"], chat.publish, parts=active["responseParts"])
+        self._run = run = _Run(sink, clock.monotonic_ms())
+        run.task = asyncio.create_task(self._work(run, active, state["turns"], tuple(self._stops)))
         chat.session.host.turn_changed()
 
-    async def _run(
-        self, active: Json, history: list[Json], sink: ChatSink, before: tuple[asyncio.Task[None], ...]
+    async def _work(
+        self, run: _Run, active: Json, history: list[Json], before: tuple[asyncio.Task[None], ...]
     ) -> None:
         error: Json | None = None
         try:
-            if before:
-                await asyncio.wait(before)
-            message = active["message"]
-            model = message.get("model") or {}
-            blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
-            conversation = await self._open()
-            await conversation.send(
-                Prompt(
-                    turn_id=active["id"],
-                    text=message["text"],
-                    blocks=blocks,
-                    model=model.get("id"),
-                    model_config=model.get("config") or {},
-                    history=history,
-                    so_far=active["responseParts"],
-                ),
-                sink,
-            )
+            await self._send(run, active, history, before)
         except TurnFailed as failure:
             error = _error_part(failure.error_type, failure.message, failure.resumable, failure.details)
-        except TurnOver:
-            return  # stopped while it waited for a person
-        except Exception as failure:
-            log.exception("The agent of %s failed", self._chat.uri)
-            name = self._chat.session.agent_name
-            error = _error_part(
-                "agentFailed",
-                f"{name} stopped working: {failure or type(failure).__name__}. What it wrote is kept.",
-                True,
-                traceback.format_exc(),
-            )
-        if not sink.over:
-            await self._end(sink, active, error)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as failure:  # whatever an agent raises, the turn ends
+            if run.sink.over:
+                if not isinstance(failure, TurnOver | asyncio.CancelledError):
+                    log.exception("The agent of %s failed behind the end of its turn", self._chat.uri)
+            elif _cancelled_by_us():
+                error = INTERRUPTED  # the event loop ends
+            else:
+                log.exception("The agent of %s failed", self._chat.uri)
+                name = self._chat.session.agent_name
+                words = f"{name} stopped working: {str(failure) or type(failure).__name__}. What it wrote is kept."
+                error = _error_part("agentFailed", words, True, traceback.format_exc())
+        if not run.sink.over:
+            self._end(run, error)
+
+    async def _send(
+        self, run: _Run, active: Json, history: list[Json], before: tuple[asyncio.Task[None], ...]
+    ) -> None:
+        if before:
+            await asyncio.wait(before)
+        message = active["message"]
+        model = message.get("model") or {}
+        blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
+        conversation = await self._open()
+        if run.sink.over:
+            return  # stopped meanwhile: ends unsent (B2)
+        run.sent = True
+        await conversation.send(
+            Prompt(
+                turn_id=active["id"],
+                text=message["text"],
+                blocks=blocks,
+                model=model.get("id"),
+                model_config=model.get("config") or {},
+                history=history,
+                so_far=active["responseParts"],
+            ),
+            run.sink,
+        )
 
     async def _open(self) -> Conversation:
         if self._conversation is None:
@@ -131,108 +153,187 @@ class Turns:
         return self._conversation
 
     # ── end ──────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _end(self, sink: ChatSink, active: Json, error: Json | None) -> None:
+    def _end(self, run: _Run, error: Json | None) -> None:
         """Say the one action that ends the turn (T4), then write it down."""
-        turn_id = active["id"]
-        duration = self.duration()
-        sink.end()
-        if error is None:
-            self._chat.publish({"type": "chat/turnComplete", "turnId": turn_id, "duration": duration})
-        else:
-            self._chat.publish({"type": "chat/error", "turnId": turn_id, "duration": duration, "part": error})
-        self._task = None
-        self._sink = None
-        await self._ended(self._chat.state["turns"][-1])
-
-    async def _ended(self, turn: Json) -> None:
-        chat = self._chat
-        self.journalled = False
-        async with self._store_lock:
-            try:
-                await chat.store.end_turn(chat.session.id, chat.uri, turn)
-                memory = self._conversation.memory if self._conversation else None
-                if memory != chat.record.memory:
-                    chat.record.memory = memory
-                    await chat.saver.now()
-            except StoreError as failure:
-                log.error("The answer in %s is shown but could not be stored: %s", chat.uri, failure)
-                chat.session.say_problem(f"An answer could not be stored: {failure}")
-        chat.session.turn_ended(chat)
-        chat.session.host.turn_changed()
+        end: Json = {"type": "chat/turnComplete", "turnId": run.sink.turn_id, "duration": self.duration()}
+        if error is not None:
+            end |= {"type": "chat/error", "part": error}
+        run.sink.end()
+        self._chat.publish(end)
+        self._run = None
+        self._ended()
 
     def stop(self, say: Callable[[], object]) -> None:
         """A person's stop: `say` publishes `chat/turnCancelled`; then the backend is told. The turn has ended."""
         self._halt(say)
-        ended = asyncio.create_task(self._ended(self._chat.state["turns"][-1]))
-        self._stops.add(ended)
-        ended.add_done_callback(self._stops.discard)
+        self._ended()
 
-    def drop(self) -> None:
-        """The turn goes without an end of its own: a truncation or the chat's end drops it."""
+    def _ended(self) -> None:
+        """The turn that just ended is the chat's last: have it written."""
+        chat = self._chat
         self.journalled = False
-        self._halt(lambda: None)
+        self._own(self._endings, self._write(chat.state["turns"][-1]))
+        chat.session.turn_ended(chat)
+        chat.session.host.turn_changed()
+
+    async def _write(self, turn: Json) -> None:
+        chat = self._chat
+        try:
+            await chat.store.end_turn(chat.session.id, chat.uri, turn)
+            memory = self._memory()
+            if memory != chat.record.memory:
+                chat.record.memory = memory
+                await chat.saver.now()
+        except StoreError as failure:
+            log.error("The answer in %s is shown but could not be stored: %s", chat.uri, failure)
+            chat.session.say_problem(f"An answer could not be stored: {failure}")
+
+    def _memory(self) -> str | None:
+        try:
+            return self._conversation.memory if self._conversation else None
+        except Exception:
+            log.exception(
+                "The agent of %s does not say what it needs to go on after a restart", self._chat.uri
+            )
+            return self._chat.record.memory
+
+    async def _written(self) -> None:
+        if self._endings:
+            await asyncio.wait(tuple(self._endings))
 
     def _halt(self, say: Callable[[], object]) -> None:
-        sink, task, self._sink, self._task = self._sink, self._task, None, None
-        if sink is not None:
-            sink.end()
+        run = self._silence()
         say()
-        if task is not None:
-            stop = asyncio.create_task(self._stop(task))
-            self._stops.add(stop)
-            stop.add_done_callback(self._stops.discard)
-        self._chat.session.host.turn_changed()
+        self._tell(run)
 
-    async def _stop(self, task: asyncio.Task[None]) -> None:
-        if self._conversation is None:
+    def _silence(self) -> _Run | None:
+        """Nothing that the backend says from now on is heard."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.sink.end()
+        return run
+
+    def _tell(self, run: _Run | None) -> None:
+        """The backend is told of the stop."""
+        if run is not None and run.task is not None:
+            self._own(self._stops, self._stop(run, run.task, self._conversation))
+
+    async def _stop(self, run: _Run, task: asyncio.Task[None], conversation: Conversation | None) -> None:
+        """Have the backend take in a stop. One that hangs is cancelled, and left behind if it hangs in that too."""
+        if conversation is None or not run.sent:
             task.cancel()
         else:
             try:
-                await self._conversation.stop(task)
+                async with asyncio.timeout(_GRACE):
+                    await conversation.stop(task)
+                    await asyncio.wait([task])
+            except asyncio.CancelledError:
+                if _cancelled_by_us():
+                    raise
+                # It waited for the task that it had cancelled.
+            except TimeoutError:
+                log.warning(
+                    "The agent of %s did not stop in %.0f s; its task is cancelled", self._chat.uri, _GRACE
+                )
             except Exception:
                 log.exception("The agent of %s did not take a stop; its task is cancelled", self._chat.uri)
+            if not task.done():
                 task.cancel()
-        done, _ = await asyncio.wait([task], timeout=_GRACE)
-        if not done:
-            task.cancel()
-            await asyncio.wait([task], timeout=_GRACE)
+        await asyncio.wait([task], timeout=_GRACE)
+        if not task.done():
+            log.error(
+                "The agent of %s does not end; the next turn begins a conversation anew", self._chat.uri
+            )
+            if self._conversation is conversation:
+                self._conversation = None
 
-    async def truncate(self, keep: str | None) -> None:
-        """Drop the turns after `keep`, or all, from the store. Raises `StoreError`."""
-        async with self._store_lock:
-            await self._chat.store.truncate(self._chat.session.id, self._chat.uri, keep)
+    # ── rewind ───────────────────────────────────────────────────────────────────────────────────────────────
+    async def truncate(self, keep: str | None, say: Callable[[], object]) -> None:
+        """Drop what runs and the turns after `keep` (or all): from the store, then `say` it, then the backend is told (X2).
 
-    # ── what it waits for ────────────────────────────────────────────────────────────────────────────────────
-    def confirmed(self, call_id: str, confirmation: Confirmation) -> None:
-        if self._sink is not None:
-            self._sink.confirmed(call_id, confirmation)
+        Raises `StoreError`: then nothing is dropped, and what ran ends as stopped.
+        """
+        chat = self._chat
+        await self._written()
+        active = chat.state.get("activeTurn")
+        cancel: Json = {"type": "chat/turnCancelled", "duration": self.duration()}
+        run = self._silence()
+        self.journalled = False
+        try:
+            if active is not None:
+                # Written as ended, so that no start takes it for a turn that a crash cut off; then cut with the others.
+                cancel["turnId"] = active["id"]
+                await chat.store.end_turn(chat.session.id, chat.uri, chat.after(cancel)["turns"][-1])
+            await chat.store.truncate(chat.session.id, chat.uri, keep)
+        except StoreError:
+            if active is not None:
+                chat.publish(cancel)
+                self._ended()
+            raise
+        else:
+            say()
+            chat.session.host.turn_changed()
+        finally:
+            self._tell(run)
 
-    def answered(self, request_id: str, answer: Answer) -> None:
-        if self._sink is not None:
-            self._sink.answered(request_id, answer)
-
-    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
-    async def forget(self) -> None:
+    def forget(self) -> None:
         """The next turn begins a conversation anew (X3)."""
         conversation, self._conversation = self._conversation, None
         self._chat.record.memory = None
         self._chat.saver.soon()
-        if self._stops:
-            await asyncio.wait(tuple(self._stops))
         if conversation is not None:
-            await conversation.close()
+            self._own(self._stops, self._close(conversation, tuple(self._stops)))
+
+    # ── what it waits for ────────────────────────────────────────────────────────────────────────────────────
+    def confirmed(self, call_id: str, confirmation: Confirmation) -> None:
+        if self._run is not None:
+            self._run.sink.confirmed(call_id, confirmation)
+
+    def answered(self, request_id: str, answer: Answer) -> None:
+        if self._run is not None:
+            self._run.sink.answered(request_id, answer)
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
+    def drop(self) -> None:
+        """The turn goes without an end of its own: the chat is to be deleted."""
+        self.journalled = False
+        self._halt(lambda: None)
 
     async def close(self) -> None:
         """The server, or this chat here, stops: what runs ends so that it can be resumed."""
-        if self._sink is not None and self._task is not None:
-            turn_id, duration = self._sink.turn_id, self.duration()
+        if self._run is not None:
+            turn_id, duration = self._run.sink.turn_id, self.duration()
             end: Json = {"type": "chat/error", "turnId": turn_id, "duration": duration, "part": INTERRUPTED}
             self.stop(lambda: self._chat.publish(end))
-        while self._stops:
-            await asyncio.wait(tuple(self._stops))
-        if self._conversation is not None:
-            conversation, self._conversation = self._conversation, None
-            await conversation.close()
+        while tasks := self._stops | self._endings:
+            await asyncio.wait(tasks)
+        conversation, self._conversation = self._conversation, None
+        if conversation is not None:
+            await self._close(conversation, ())
+
+    async def _close(self, conversation: Conversation, before: tuple[asyncio.Task[None], ...]) -> None:
+        if before:
+            await asyncio.wait(before)
+        try:
+            async with asyncio.timeout(_GRACE):
+                await conversation.close()
+        except asyncio.CancelledError:
+            if _cancelled_by_us():
+                raise
+            # It waited for something that it had cancelled.
+        except Exception:
+            log.exception("The agent of %s did not close; what it holds may stay", self._chat.uri)
+
+    def _own(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+def _cancelled_by_us() -> bool:
+    """Whether the task that runs was itself asked to end, rather than something that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _error_part(kind: str, message: str, resumable: bool, details: str | None) -> Json:
@@ -242,4 +343,5 @@ def _error_part(kind: str, message: str, resumable: bool, details: str | None) -
     part: Json = {"kind": "error", "error": error}
     if resumable:
         part["resumable"] = True
-    return part
+    cleaned: Json = sendable(part)
+    return cleaned

@@ -115,6 +115,12 @@ class FileStore(Store):
         except OSError as error:
             raise StoreError(f"The sessions could not be listed: {because(error)}.") from error
 
+    async def session(self, session_id: str) -> SessionRecord | Unreadable | None:
+        folder = self._folder(session_id)
+        return await self._do(
+            self._writer(session_id), f"The session {session_id} could not be read", lambda: _session(folder)
+        )
+
     async def claim(self, session_id: str) -> str | None:
         folder = self._folder(session_id)
         return await self._do(
