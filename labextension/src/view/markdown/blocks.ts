@@ -53,6 +53,9 @@ export class BlockScanner {
       this._line(text, text.slice(this._at, newline).replace(/\r$/, ''), newline + 1);
       this._at = newline + 1;
     }
+    if (this._startsAnew(text)) {
+      this._cut(text);
+    }
     if (this._fence) {
       const { language, from } = this._fence;
       return {
@@ -62,6 +65,15 @@ export class BlockScanner {
     }
     const rest = text.slice(this._start);
     return { settled: this._settled, tail: rest.trim() ? { kind: 'text', source: rest } : null };
+  }
+
+  /** Whether the last line, though it still grows, is the first of another block already. */
+  private _startsAnew(text: string): boolean {
+    if (!this._blank || this._fence || this._html || this._start === this._at) {
+      return false;
+    }
+    const first = text[this._at];
+    return first !== undefined && !/\s/.test(first) && !(this._list && /[-*+\d]/.test(first));
   }
 
   private _line(text: string, line: string, next: number): void {

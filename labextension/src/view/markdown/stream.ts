@@ -21,6 +21,17 @@ class Slot {
       this._code(block);
       return;
     }
+    if (
+      !this._busy &&
+      block.kind === 'text' &&
+      this._shown?.kind === 'text' &&
+      this._shown.source === block.source
+    ) {
+      if (final) {
+        this._typeset(block.source); // all that was left to do
+      }
+      return;
+    }
     this._wanted = { block, final };
     if (!this._busy) {
       void this._render();
@@ -66,6 +77,12 @@ class Slot {
     }
   }
 
+  private _typeset(source: string): void {
+    if (hasMath(source)) {
+      this._host.typeset?.(this.node);
+    }
+  }
+
   private async _render(): Promise<void> {
     this._busy = true;
     while (this._wanted) {
@@ -80,8 +97,8 @@ class Slot {
         }
         decorate(this._host, rendered);
         this.node.replaceChildren(...rendered.childNodes);
-        if (final && hasMath(source)) {
-          this._host.typeset?.(this.node);
+        if (final) {
+          this._typeset(source);
         }
       } catch (error) {
         console.error(

@@ -1,0 +1,177 @@
+import { act, fireEvent, screen, within } from '@testing-library/react';
+import React, { useState } from 'react';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ROOT, type SessionSummary } from '../../ahp';
+import { ChatsList } from '../ChatsList';
+import { groups, matching } from '../sessions';
+import { ASSISTANT, browser, leave, show, summary } from './stage';
+
+beforeEach(browser);
+afterEach(leave);
+
+function List(): React.ReactElement {
+  const [choosing, setChoosing] = useState(false);
+  return <ChatsList choosing={choosing} onChoosing={setChoosing} />;
+}
+
+const listed = (items: readonly SessionSummary[]) =>
+  show(<List />, world => (world.host.sessionPages = [{ items }]));
+
+const NOW = new Date(2026, 11, 1, 12, 0, 0);
+const at = (hour: number, day = 1): string => new Date(2026, 11, day, hour).toISOString();
+
+describe('the order of the list', () => {
+  it('puts first what needs the reader, then what runs, then the rest by day', () => {
+    const items = [
+      summary('earlier', { modifiedAt: new Date(2026, 10, 30, 23).toISOString() }),
+      summary('failed', { modifiedAt: at(9), status: 2 | 32 }),
+      summary('running', { modifiedAt: at(8), status: 8 | 32 }),
+      summary('asks', { modifiedAt: at(7), status: 24 }),
+      summary('today', { modifiedAt: at(1) })
+    ];
+    expect(
+      groups(items, NOW).map(({ name, items: found }) => [name, found.map(each => each.title)])
+    ).toEqual([
+      ['needs', ['Chat asks']],
+      ['running', ['Chat running']],
+      ['today', ['Chat failed', 'Chat today']],
+      ['earlier', ['Chat earlier']]
+    ]);
+  });
+
+  it('finds all the words of a search, in any order and case, in the titles of all its chats', () => {
+    const items = [
+      summary('1', { title: 'Port the plots to altair' }),
+      summary('2', { title: 'Thesis', chats: [{ resource: 'ahp-chat:/x', title: 'Altair plots' }] })
+    ];
+    expect(matching(items, 'PLOTS altair').length).toBe(2);
+    expect(matching(items, 'altair port').map(each => each.title)).toEqual([
+      'Port the plots to altair'
+    ]);
+  });
+});
+
+describe('the list of chats', () => {
+  it('says what one can do where there is no chat yet', async () => {
+    const { host } = await show(<List />, world => {
+      world.host.states.set(ROOT, {
+        agents: [
+          { ...ASSISTANT, _meta: { 'jupyter-ahp.note': 'A tiny model' } },
+          {
+            ...ASSISTANT,
+            provider: 'claude',
+            displayName: 'Claude',
+            _meta: {
+              'jupyter-ahp.unavailable': {
+                reason: 'Claude is not signed in.',
+                fix: 'Run `claude login`.'
+              }
+            }
+          }
+        ]
+      });
+    });
+    expect(
+      screen.getByText(/A small model is built in, so you can try it now/).textContent
+    ).toContain('It is tiny and often wrong.');
+    expect(screen.getByText(/Claude is not signed in/).textContent).toContain(
+      'Run `claude login`.'
+    );
+    fireEvent.click(screen.getByRole('button', { name: 'New chat with Assistant' }));
+    expect(host.started).toEqual(['assistant']);
+  });
+
+  it('offers the agents of a new chat, and says of one that cannot be used why', async () => {
+    const { host } = await show(<List />, world => {
+      world.host.states.set(ROOT, {
+        agents: [
+          {
+            ...ASSISTANT,
+            provider: 'claude',
+            displayName: 'Claude',
+            _meta: { 'jupyter-ahp.unavailable': { reason: 'Not found.', fix: 'Install it.' } }
+          },
+          ASSISTANT
+        ]
+      });
+      world.host.sessionPages = [{ items: [summary('1')] }];
+    });
+    fireEvent.click(screen.getByRole('button', { name: 'New' }));
+    const dialog = screen.getByRole('dialog', { name: 'New chat' });
+    const claude = within(dialog).getByRole('radio', { name: /Claude.*Not found\..*Install it\./ });
+    expect((claude as HTMLInputElement).disabled).toBe(true);
+    expect(
+      (within(dialog).getByRole('radio', { name: /Assistant/ }) as HTMLInputElement).checked
+    ).toBe(true);
+    fireEvent.click(within(dialog).getByRole('button', { name: 'Start chat' }));
+    expect(host.started).toEqual(['assistant']);
+    expect(screen.queryByRole('dialog')).toBeNull();
+  });
+
+  it('opens a chat, renames, marks, archives with a way back, and deletes when one is sure', async () => {
+    const { host, world, settle, sent } = await listed([summary('1', { title: 'One', status: 1 })]);
+    world.host.states.set('ahp-session:/1', {
+      chats: [],
+      activeClients: [],
+      lifecycle: 'ready',
+      provider: 'assistant',
+      title: 'One',
+      status: 1
+    });
+    const row = screen.getByRole('link', { name: /^One ?, unread$/ });
+    fireEvent.click(row);
+    expect(host.opened).toEqual([[{ chat: 'ahp-chat:/1', session: 'ahp-session:/1' }, 'side']]);
+
+    fireEvent.keyDown(row, { key: 'F2' });
+    const field = screen.getByRole('textbox', { name: 'Title' });
+    fireEvent.change(field, { target: { value: 'Two' } });
+    fireEvent.keyDown(field, { key: 'Enter' });
+    fireEvent.keyDown(screen.getByRole('link'), { key: 'u' });
+    fireEvent.keyDown(screen.getByRole('link'), { key: 'e' });
+    await settle();
+    expect(sent('session/titleChanged')).toEqual([{ type: 'session/titleChanged', title: 'Two' }]);
+    expect(sent('session/isReadChanged')).toEqual([
+      { type: 'session/isReadChanged', isRead: true }
+    ]);
+    expect(screen.getByText('Archived “One”.')).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Undo' }));
+    await settle();
+    expect(sent('session/isArchivedChanged').map(action => action['isArchived'])).toEqual([
+      true,
+      false
+    ]);
+
+    await act(async () => void fireEvent.keyDown(screen.getByRole('link'), { key: 'Delete' }));
+    await settle();
+    expect(
+      world.socket.requests('disposeSession').map(message => message['params'].channel)
+    ).toEqual(['ahp-session:/1']);
+  });
+
+  it('never shows an error as an empty list', async () => {
+    await show(<List />, world => {
+      world.host.answers['listSessions'] = () => ({
+        error: { code: -32603, message: 'The disk is full' }
+      });
+    });
+    expect(screen.getByRole('alert').textContent).toContain('The list of chats could not be read.');
+    expect(screen.getByRole('alert').textContent).toContain('The disk is full');
+    expect(screen.queryByText('Ask about your notebook')).toBeNull();
+  });
+
+  it('takes a thousand sessions, and draws them a page at a time', async () => {
+    const items = Array.from({ length: 1000 }, (_, index) =>
+      summary(String(index), { modifiedAt: new Date(2026, 0, 1, 0, index).toISOString() })
+    );
+    await listed(items);
+    expect(screen.getAllByRole('link')).toHaveLength(200);
+    fireEvent.click(screen.getByRole('button', { name: 'Show 200 more' }));
+    expect(screen.getAllByRole('link')).toHaveLength(400);
+    fireEvent.change(screen.getByRole('searchbox'), { target: { value: 'Chat 999' } });
+    expect(screen.getAllByRole('link').map(link => link.textContent)).toEqual(['Chat 999']);
+    fireEvent.change(screen.getByRole('searchbox'), { target: { value: 'levenshtein' } });
+    expect(screen.getByText(/No chat has “levenshtein”\./).textContent).toContain(
+      'Archived chats were not searched.'
+    );
+  });
+});
