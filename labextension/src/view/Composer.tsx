@@ -22,6 +22,15 @@ export function isComposing(event: { isComposing?: boolean; keyCode?: number }):
   return event.isComposing === true || event.keyCode === 229;
 }
 
+/** As if it had been typed: undo takes it back, where the browser can do that for a script. */
+function insertLineBreak(box: HTMLTextAreaElement): void {
+  const before = box.value;
+  const typed = box.ownerDocument.execCommand?.('insertText', false, '\n');
+  if (!typed || box.value === before) {
+    box.setRangeText('\n', box.selectionStart, box.selectionEnd, 'end');
+  }
+}
+
 /** The box to write in: one to twelve lines, Enter sends, Shift Enter makes a line. */
 export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
   function Composer(props, ref) {
@@ -56,6 +65,11 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
         if (sendable) {
           onSend();
         }
+      } else if (event.key === 'Enter' && event.shiftKey && !event.ctrlKey && !event.metaKey) {
+        // JupyterLab prevents the browser's own line break in everything that is inside of a cell
+        event.preventDefault();
+        insertLineBreak(event.currentTarget);
+        onText(event.currentTarget.value);
       } else if (event.key === 'ArrowUp' && text === '') {
         event.preventDefault();
         onRecall();
