@@ -242,9 +242,14 @@ class AsyncChat:
     async def changes(self) -> AsyncGenerator[Self, None]:
         """This chat now, and again whenever something in it has changed. Ends when it is closed or gone."""
         await self
-        async with aclosing(self._chat.states()) as states:
-            async for _ in states:
+        changed = asyncio.Event()
+        with self._session.waking(changed), self._chat.waking(changed):
+            while True:
+                changed.clear()
                 yield self
+                if self._chat.ended is not None:
+                    return
+                await changed.wait()
 
     def __repr__(self) -> str:
         name = type(self).__name__

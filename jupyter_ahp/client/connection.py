@@ -52,7 +52,9 @@ class Pace:
     quiet: float = 20.0
     """Without a word from the host before it is asked for one (`ping`)."""
     patience: float = 10.0
-    """For the answer to that, and for the host to take us in."""
+    """For the answer to that, and for the socket to open."""
+    welcome: float = 30.0
+    """For the host to take us in. It may have to start first."""
 
     def delay(self, failures: int) -> float:
         """Before the next try, after so many that failed. Spread out, so that not all clients come at once."""
@@ -362,8 +364,9 @@ class Connection:
 
     # ── handshake ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _greet(self) -> None:
-        if not (self._known and await self._reconnect()):
-            await self._initialize()
+        async with asyncio.timeout(self._pace.welcome):
+            if not (self._known and await self._reconnect()):
+                await self._initialize()
         self._known = True
         self.problem = ""
         self.status = "online"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ..protocol import uris
@@ -56,19 +57,25 @@ class Mirror:
             self.ended = why
             self._tell()
 
+    @contextmanager
+    def waking(self, changed: asyncio.Event) -> Iterator[None]:
+        """Set this event whenever the state changes, or the mirror ends."""
+        self._watchers.add(changed)
+        try:
+            yield
+        finally:
+            self._watchers.discard(changed)
+
     async def states(self) -> AsyncGenerator[Json, None]:
         """The state now, then each newer one; the latest only, for a reader who is slow. Stops when it `ended`."""
         changed = asyncio.Event()
-        self._watchers.add(changed)
-        try:
+        with self.waking(changed):
             while True:
                 changed.clear()
                 yield self.state
                 if self.ended is not None:
                     return
                 await changed.wait()
-        finally:
-            self._watchers.discard(changed)
 
     async def until(self, find: Callable[[Json], T | None]) -> T:
         """The first thing but None that `find` makes of the state. Raises `Refused` when the channel ends before."""

@@ -9,6 +9,7 @@ what the host says does not.
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import Future
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -42,13 +43,16 @@ class ChatWidget(anywidget.AnyWidget):
         help="The transcript as plain HTML, for where no front end runs; kept current while the kernel lives."
     ).tag(sync=True)
 
+    _relay: Relay | None = None
+    _following: Future[None] | None = None
+
     def __init__(self, chat: Chat, *, height: int = 400) -> None:
+        esm, css = _bundle("widget.js"), _bundle("widget.css")
         self._chat = chat
-        background = chat.background
-        self._relay = Relay(background, chat.host.resolve, self.send)
+        self._relay = Relay(chat.background, chat.host.resolve, self.send)
         super().__init__(
-            _esm=_bundle("widget.js"),
-            _css=_bundle("widget.css"),
+            _esm=esm,
+            _css=css,
             chat_uri=chat.uri,
             session_uri=chat.session_uri,
             client_id=f"jupyter-ahp-widget-{uuid.uuid4()}",
@@ -57,16 +61,19 @@ class ChatWidget(anywidget.AnyWidget):
             fallback=transcript(chat),
         )
         self.on_msg(self._page_says)
-        self._following = background.start(self._follow())
+        self._following = chat.background.start(self._follow())
 
     def _page_says(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        relay = self._relay
+        if relay is None:
+            return  # Closed.
         match content:
             case {"type": "open"}:
-                self._relay.open()
+                relay.open()
             case {"type": "frame", "text": str(text)}:
-                self._relay.send(text)
+                relay.send(text)
             case {"type": "close"}:
-                self._relay.close()
+                relay.close()
 
     async def _follow(self) -> None:
         """Write the transcript anew when a turn has begun or ended, or the title has changed."""
@@ -84,8 +91,12 @@ class ChatWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take the widget out of the page. The chat goes on."""
-        self._following.cancel()
-        self._relay.close()
+        following, self._following = self._following, None
+        relay, self._relay = self._relay, None
+        if following is not None:
+            following.cancel()
+        if relay is not None:
+            relay.close()
         super().close()
 
 

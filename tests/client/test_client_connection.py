@@ -95,6 +95,15 @@ async def test_a_host_of_other_versions(fake: FakeHost) -> None:
     assert "^2.0.0" in await refused(Server(fake.url, fake.token))
 
 
+async def test_a_host_that_never_takes_us_in(fake: FakeHost) -> None:
+    """It answers pings, so it lives."""
+    fake.deaf.add("initialize")
+    pace = Pace(quiet=0.02, patience=5, welcome=0.2)
+    with pytest.raises(NoHost, match="did not answer in time"):
+        await Connection(lambda: Server(fake.url, fake.token), pace=pace).open()
+    assert fake.calls("ping")
+
+
 async def test_nobody_to_resolve() -> None:
     def nowhere() -> Server:
         raise NoHost("Nothing here.")
