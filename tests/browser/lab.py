@@ -153,7 +153,9 @@ class Lab:
 
     async def theme(self, name: str) -> None:
         await self.execute("apputils:change-theme", theme=name)
-        await self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(timeout=PATIENCE)
+        await self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(
+            state="attached", timeout=PATIENCE
+        )
 
 
 @asynccontextmanager
