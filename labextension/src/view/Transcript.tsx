@@ -31,6 +31,38 @@ function buttonsOf(turn: Element): HTMLElement[] {
   ];
 }
 
+interface Shown {
+  id: string;
+  ended?: Turn;
+}
+
+const BOX = 32;
+
+/**
+ * The turns in boxes of so many, so that the page lays out the last box as an answer grows, and not all that was said.
+ * A turn stays in its box when older ones come before it.
+ */
+function useBoxes(shown: readonly Shown[]): { box: number; from: number; items: Shown[] }[] {
+  const zero = useRef<string>();
+  // where the turn that was first at first stands now: boxes are counted from there
+  let start = zero.current ? shown.findIndex(({ id }) => id === zero.current) : -1;
+  if (start < 0) {
+    start = 0;
+    zero.current = shown[0]?.id;
+  }
+  const boxes: { box: number; from: number; items: Shown[] }[] = [];
+  shown.forEach((item, index) => {
+    const box = Math.floor((index - start) / BOX);
+    const last = boxes[boxes.length - 1];
+    if (last?.box === box) {
+      last.items.push(item);
+    } else {
+      boxes.push({ box, from: index, items: [item] });
+    }
+  });
+  return boxes;
+}
+
 /** The turns, oldest first. It follows which turns there are; what runs in the last one is for that one to follow. */
 export function Transcript(props: Props): React.ReactElement {
   const { chat, agent, me, readOnly, unsent, onRetry, endRef, empty } = props;
@@ -84,7 +116,7 @@ export function Transcript(props: Props): React.ReactElement {
   // ── what came while the reader was elsewhere ──
   const live = active !== undefined && active !== unsent ? active : undefined;
   // one list, so that a turn stays the same element when it ends
-  const shown: { id: string; ended?: Turn }[] = (turns ?? []).map(turn => ({
+  const shown: Shown[] = (turns ?? []).map(turn => ({
     id: turn.id,
     ended: turn
   }));
@@ -92,6 +124,7 @@ export function Transcript(props: Props): React.ReactElement {
     shown.push({ id: live });
   }
   const count = shown.length;
+  const boxes = useBoxes(shown);
   const parts = useChat(chat, state => state?.activeTurn?.responseParts.length ?? 0);
   const last = turns?.[turns.length - 1]?.id;
   const seen = useRef({ last, live, parts });
@@ -211,18 +244,26 @@ export function Transcript(props: Props): React.ReactElement {
                 )}
               </div>
             ))}
-          {shown.map(({ id, ended }, index) => (
-            <TurnView
-              key={id}
-              chat={chat}
-              id={id}
-              number={index + 1}
-              ended={ended}
-              agent={agent}
-              me={me}
-              readOnly={readOnly}
-              onRetry={ended && index === count - 1 && !active && !readOnly ? onRetry : undefined}
-            />
+          {boxes.map(({ box, from, items }) => (
+            <div key={box} className="ahp-Turns">
+              {items.map(({ id, ended }, index) => (
+                <TurnView
+                  key={id}
+                  chat={chat}
+                  id={id}
+                  number={from + index + 1}
+                  ended={ended}
+                  agent={agent}
+                  me={me}
+                  readOnly={readOnly}
+                  onRetry={
+                    ended && from + index === count - 1 && !active && !readOnly
+                      ? onRetry
+                      : undefined
+                  }
+                />
+              ))}
+            </div>
           ))}
           {turns && count === 0 && empty}
         </div>

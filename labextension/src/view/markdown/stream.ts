@@ -114,6 +114,9 @@ class Slot {
   }
 }
 
+/** Blocks go to the page in boxes of so many: what is laid out anew as an answer grows is the last box. */
+const CHUNK = 32;
+
 /** An answer on the page. `update` costs what came since, not what is there. */
 export class MarkdownStream {
   private _scanner = new BlockScanner();
@@ -157,6 +160,9 @@ export class MarkdownStream {
     for (const extra of this._slots.splice(count)) {
       extra.node.remove();
     }
+    if (this._root.lastElementChild?.childElementCount === 0) {
+      this._root.lastElementChild.remove();
+    }
   }
 
   private _slot(index: number): Slot {
@@ -164,7 +170,12 @@ export class MarkdownStream {
     if (!slot) {
       slot = new Slot(this._host);
       this._slots[index] = slot;
-      this._root.append(slot.node);
+      if (index % CHUNK === 0) {
+        const chunk = document.createElement('div');
+        chunk.className = 'ahp-Md-chunk';
+        this._root.append(chunk);
+      }
+      this._root.lastElementChild?.append(slot.node);
     }
     return slot;
   }
