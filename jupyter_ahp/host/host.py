@@ -70,6 +70,7 @@ class Host:
         self._last_seen: dict[str, float] = {}
         self._ready: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
+        self._unseen = False
         self._sweeper: asyncio.Task[None] | None = None
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,9 +142,15 @@ class Host:
             self.hub.publish(self.root, {"type": "root/agentsChanged", "agents": agents})
 
     def look_again(self) -> None:
-        """The same, without waiting."""
+        """The same, without waiting; a look that is under way may have missed what changed since."""
+        self._unseen = True
         if self._probing is None or self._probing.done():
-            self._probing = asyncio.create_task(self.look_at_agents())
+            self._probing = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while self._unseen:
+            self._unseen = False
+            await self.look_at_agents()
 
     async def _sweep(self) -> None:
         while True:
