@@ -458,6 +458,8 @@ class Line(Conversation):
 
     @property
     def memory(self) -> str | None:
+        if isinstance(self.agent.memory, Exception):
+            raise self.agent.memory
         return self.agent.memory
 
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
@@ -490,7 +492,7 @@ class Scripted(Agent):
         self.on_stop: Callable[[asyncio.Task[None]], Awaitable[None]] | None = None
         self.on_close: Callable[[], Awaitable[None]] | None = None
         self.on_open: Callable[[], Awaitable[None]] | None = None
-        self.memory: str | None = None
+        self.memory: str | Exception | None = None
         self.schema: Json = {"type": "object", "properties": {}}
         self.probed = Probe(ready=True, models=[Model("m", "M")])
         self.prompts: list[Prompt] = []

@@ -7,12 +7,11 @@ import asyncio
 import pytest
 
 from jupyter_ahp.host.host import Host
-from jupyter_ahp.host.ports import Capabilities, Prompt, TurnSink
+from jupyter_ahp.host.ports import Capabilities, Json, Prompt, TurnSink
 from jupyter_ahp.protocol import uris
 from tests.host.harness import (
     ROOT,
     Failing,
-    Json,
     Scripted,
     WireClient,
     agree,

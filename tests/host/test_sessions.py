@@ -9,12 +9,11 @@ import pytest
 
 from jupyter_ahp.host import host as host_module
 from jupyter_ahp.host.host import Host
-from jupyter_ahp.host.ports import Capabilities, Probe, Prompt, Store, TurnSink
+from jupyter_ahp.host.ports import Capabilities, Json, Probe, Prompt, Store, TurnSink
 from jupyter_ahp.protocol import status
 from tests.host.harness import (
     ROOT,
     Failing,
-    Json,
     Scripted,
     WireClient,
     agree,
@@ -164,7 +163,7 @@ async def test_a_session_that_was_disposed_while_it_was_made_stays_gone(
     await host.look_at_agents()
     agent.probe = slow  # type: ignore[method-assign]
     answer, taken = client.ask("createSession", {"channel": S, "provider": "test"})
-    making = asyncio.create_task(taken)  # type: ignore[arg-type]
+    making = asyncio.ensure_future(taken)
     await looked.wait()
 
     await other.request("disposeSession", channel=S)
@@ -443,7 +442,7 @@ async def test_T7_what_a_client_may_not_say_comes_back_to_it_alone(
         {"kind": "chat/draftChanged"},
         {"kind": "session/workingDirectorySet", "directory": "file:///x"},
     ):
-        await client.do(S, **action)  # type: ignore[arg-type]
+        await client.do(S, **action)
 
     assert len(client.refusals) == 7
     assert all(refusal["rejectionReason"] for refusal in client.refusals)

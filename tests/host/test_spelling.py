@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from jupyter_ahp.host.host import Host
+from jupyter_ahp.host.ports import Json
 from jupyter_ahp.protocol import uris
-from tests.host.harness import NEWER, ROOT, Json, Scripted, Wire, WireClient, agree, message, until
+from tests.host.harness import NEWER, ROOT, Scripted, Wire, WireClient, agree, message, until
 
 WINDOW: Json = {"info": {"name": "vscode-editor-window"}, "versions": ["0.10.0", "0.9.0"]}
 
