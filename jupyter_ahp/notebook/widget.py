@@ -1,14 +1,13 @@
 """The chat under a cell.
 
 The page talks to the server itself where it can, so that the chat streams while the kernel is busy. Where it cannot,
-frames go through the kernel: the page's `{type: "open"}` opens a socket from here to the server, `{type: "frame", text}`
-carries a message either way, `{type: "close", reason}` ends it. A frame that the page sends waits while a cell runs;
-what the host says does not.
+frames go through the kernel: a view's `{type: "open", id}` opens a socket from here to the server, `{type: "frame", id,
+text}` carries a message either way, `{type: "close", id, reason}` ends it. The views of a widget share its messages, so
+each names its own socket. A frame that a view sends waits while a cell runs; what the host says does not.
 """
 
 from __future__ import annotations
 
-import uuid
 from concurrent.futures import Future
 from contextlib import aclosing
 from pathlib import Path
@@ -36,26 +35,23 @@ class ChatWidget(anywidget.AnyWidget):
 
     chat_uri = traitlets.Unicode(help="The chat's URI.").tag(sync=True)
     session_uri = traitlets.Unicode(help="The URI of its session.").tag(sync=True)
-    client_id = traitlets.Unicode(help="Who the page is to the host.").tag(sync=True)
     ws_url = traitlets.Unicode(help="Where this kernel finds the host. It holds no token.").tag(sync=True)
     height = traitlets.Int(400, min=120, max=1200, help="In pixels.").tag(sync=True)
     fallback = traitlets.Unicode(
         help="The transcript as plain HTML, for where no front end runs; kept current while the kernel lives."
     ).tag(sync=True)
 
-    _relay: Relay | None = None
     _following: Future[None] | None = None
 
     def __init__(self, chat: Chat, *, height: int = 400) -> None:
+        self._relays: dict[str, Relay] = {}
         esm, css = _bundle("widget.js"), _bundle("widget.css")
         self._chat = chat
-        self._relay = Relay(chat.background, chat.host.resolve, self.send)
         super().__init__(
             _esm=esm,
             _css=css,
             chat_uri=chat.uri,
             session_uri=chat.session_uri,
-            client_id=f"jupyter-ahp-widget-{uuid.uuid4()}",
             ws_url=_ws_url(chat),
             height=height,
             fallback=transcript(chat),
@@ -64,16 +60,19 @@ class ChatWidget(anywidget.AnyWidget):
         self._following = chat.background.start(self._follow())
 
     def _page_says(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        relay = self._relay
-        if relay is None:
-            return  # Closed.
         match content:
-            case {"type": "open"}:
-                relay.open()
-            case {"type": "frame", "text": str(text)}:
-                relay.send(text)
-            case {"type": "close"}:
-                relay.close()
+            case {"type": "open", "id": str(view)} if view not in self._relays:
+
+                def tell(message: dict[str, Any]) -> None:
+                    if message["type"] == "close":
+                        self._relays.pop(view, None)
+                    self.send({**message, "id": view})
+
+                self._relays[view] = Relay(self._chat.background, self._chat.host.resolve, tell)
+            case {"type": "frame", "id": str(view), "text": str(text)} if view in self._relays:
+                self._relays[view].send(text)
+            case {"type": "close", "id": str(view)} if view in self._relays:
+                self._relays.pop(view).close()
 
     async def _follow(self) -> None:
         """Write the transcript anew when a turn has begun or ended, or the title has changed."""
@@ -92,11 +91,10 @@ class ChatWidget(anywidget.AnyWidget):
     def close(self) -> None:
         """Take the widget out of the page. The chat goes on."""
         following, self._following = self._following, None
-        relay, self._relay = self._relay, None
         if following is not None:
             following.cancel()
-        if relay is not None:
-            relay.close()
+        while self._relays:
+            self._relays.popitem()[1].close()
         super().close()
 
 

@@ -116,7 +116,7 @@ def test_the_widget_streams_through_a_busy_kernel(kernel: Kernel) -> None:
     chat_uri = opened["data"]["state"]["chat_uri"]
 
     def to_kernel(**content: Any) -> None:
-        data = {"method": "custom", "content": content}
+        data = {"method": "custom", "content": {**content, "id": "a-view"}}
         client = kernel.client
         client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": comm, "data": data}))
 

@@ -24,16 +24,21 @@ def widget(chat: Chat, built: Path) -> Iterator[ChatWidget]:
 
 
 class Page:
-    """The other end of the widget's messages."""
+    """A view at the other end of the widget's messages: it gets those of all views, and heeds its own."""
 
-    def __init__(self, widget: ChatWidget, threaded: ThreadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.got: list[Json] = []
+    def __init__(self, name: str, widget: ChatWidget, sent: list[Json], threaded: ThreadedHost) -> None:
+        self._name = name
         self._widget = widget
+        self._sent = sent
         self._threaded = threaded
-        monkeypatch.setattr(widget._relay, "_tell", self.got.append)
+
+    @property
+    def got(self) -> list[Json]:
+        own = [message for message in self._sent if message["id"] == self._name]
+        return [{key: value for key, value in message.items() if key != "id"} for message in own]
 
     def say(self, **message: Any) -> None:
-        self._widget._handle_custom_msg(message, [])
+        self._widget._handle_custom_msg({**message, "id": self._name}, [])
 
     def ask(self, number: int, method: str, **params: Any) -> None:
         params.setdefault("channel", "ahp-root://")
@@ -46,8 +51,15 @@ class Page:
 
 
 @pytest.fixture
-def page(widget: ChatWidget, threaded: ThreadedHost, monkeypatch: pytest.MonkeyPatch) -> Page:
-    return Page(widget, threaded, monkeypatch)
+def pages(widget: ChatWidget, threaded: ThreadedHost, monkeypatch: pytest.MonkeyPatch) -> tuple[Page, Page]:
+    sent: list[Json] = []
+    monkeypatch.setattr(widget, "send", sent.append)
+    return Page("one", widget, sent, threaded), Page("two", widget, sent, threaded)
+
+
+@pytest.fixture
+def page(pages: tuple[Page, Page]) -> Page:
+    return pages[0]
 
 
 # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,16 +182,35 @@ def test_the_page_closes_it(threaded: ThreadedHost, fake: FakeHost, page: Page) 
     assert page.got == [{"type": "open"}]
 
 
-def test_a_page_that_opens_again_has_one_socket(threaded: ThreadedHost, fake: FakeHost, page: Page) -> None:
+def test_two_views_do_not_hear_each_other(
+    threaded: ThreadedHost, fake: FakeHost, pages: tuple[Page, Page]
+) -> None:
+    for number, page in enumerate(pages):
+        page.say(type="open")
+        page.ask(1, "initialize", clientId=f"page-{number}", protocolVersions=["1.0.0"])
+    pages[1].ask(2, "subscribe", channel="ahp-root://")
+    assert len(pages[1].until(3)) == 3
+    pages[1].say(type="close")
+    pages[0].ask(2, "ping")
+    assert [message["type"] for message in pages[0].until(3)] == ["open", "frame", "frame"]
+    assert len(pages[1].got) == 3
+
+
+def test_closing_the_widget_closes_its_sockets(
+    threaded: ThreadedHost, fake: FakeHost, widget: ChatWidget, pages: tuple[Page, Page]
+) -> None:
     before = len(fake.sockets)
-    page.say(type="open")
-    page.until(1)
-    page.say(type="open")
-    page.until(2)
-    threaded.run(fake.until(lambda: len(fake.sockets) == before + 1))
+    for page in pages:
+        page.say(type="open")
+        page.until(1)
+    widget.close()
+    threaded.run(fake.until(lambda: len(fake.sockets) == before))
+    pages[0].say(type="frame", text="nobody is there")
 
 
-@pytest.mark.parametrize("message", [None, "open", {"type": "frame"}, {"type": "frame", "text": 1}, {}])
+@pytest.mark.parametrize(
+    "message", [None, "open", {"type": "open"}, {"type": "frame", "id": "none", "text": "x"}, {}]
+)
 def test_a_message_that_is_none_of_ours_changes_nothing(page: Page, widget: ChatWidget, message: Any) -> None:
     widget._handle_custom_msg(message, [])
     assert page.got == []

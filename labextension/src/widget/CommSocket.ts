@@ -1,15 +1,17 @@
 import type { AnyModel } from '@anywidget/types';
-import type { SocketLike } from '../ahp';
+import { type SocketLike, uuid } from '../ahp';
 
 interface CommMessage {
   readonly type?: unknown;
+  readonly id?: unknown;
   readonly text?: unknown;
   readonly reason?: unknown;
 }
 
 /**
- * A socket that goes through the kernel: frames are custom messages of the widget, `{type: 'frame', text}` both ways.
- * `{type: 'open'}` asks for it and says that it is there, `{type: 'close', reason}` ends it.
+ * A socket that goes through the kernel: frames are custom messages of the widget, `{type: 'frame', id, text}` both
+ * ways. `{type: 'open', id}` asks for it and says that it is there, `{type: 'close', id, reason}` ends it. The widget's
+ * views share its messages: each socket heeds its own `id` only.
  */
 export class CommSocket implements SocketLike {
   onopen: ((event: unknown) => void) | null = null;
@@ -18,10 +20,11 @@ export class CommSocket implements SocketLike {
   onerror: ((event: unknown) => void) | null = null;
   private _open = false;
   private _closed = false;
+  private readonly _id = uuid();
 
   constructor(private readonly _model: AnyModel) {
     _model.on('msg:custom', this._received);
-    _model.send({ type: 'open' });
+    _model.send({ type: 'open', id: this._id });
   }
 
   get readyState(): number {
@@ -32,17 +35,20 @@ export class CommSocket implements SocketLike {
     if (this._closed) {
       throw new Error('The connection through the kernel is closed');
     }
-    this._model.send({ type: 'frame', text });
+    this._model.send({ type: 'frame', id: this._id, text });
   }
 
   close(_code?: number, reason = ''): void {
     if (!this._closed) {
-      this._model.send({ type: 'close', reason });
+      this._model.send({ type: 'close', id: this._id, reason });
       this._end(1000, reason);
     }
   }
 
   private readonly _received = (message: CommMessage): void => {
+    if (message.id !== this._id) {
+      return;
+    }
     if (message.type === 'close') {
       this._end(1006, typeof message.reason === 'string' ? message.reason : '');
       return;
