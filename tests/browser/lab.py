@@ -153,9 +153,9 @@ class Lab:
 
     async def theme(self, name: str) -> None:
         await self.execute("apputils:change-theme", theme=name)
-        await self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(
-            state="attached", timeout=PATIENCE
-        )
+        body = self.page.locator(f"body[data-jp-theme-name='{name}']")
+        await body.wait_for(state="attached", timeout=PATIENCE)
+        await self.page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=PATIENCE)
 
 
 @asynccontextmanager
@@ -175,6 +175,10 @@ async def open_lab(server: JupyterServer, chromium: str, profile: Path, *, shots
         try:
             await page.goto(address)
             await lab.ready()
+            # The launcher opens last and takes the focus: not while a test types.
+            await page.wait_for_function(
+                "() => document.activeElement?.closest('.jp-Launcher')", timeout=PATIENCE
+            )
             yield lab
         except (AssertionError, Error, TimeoutError):
             await lab.shot(f"failed-{uuid.uuid4().hex[:6]}")
