@@ -353,7 +353,7 @@ class Connection:
             mirror.apply(envelope["action"], seq)
         origin = envelope.get("origin") or {}
         if origin.get("clientId") == self.client_id:
-            self._pending.answered(origin["clientSeq"], reason, mirror.state if mirror is not None else {})
+            self._pending.answered(origin["clientSeq"], reason)
 
     def _reset(self, snapshots: list[Json]) -> None:
         """Take these states over."""

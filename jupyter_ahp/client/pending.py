@@ -60,15 +60,11 @@ class Pending:
         """Those that a channel still owes."""
         return [entry.answer for entry in self._entries.values() if entry.channel == channel]
 
-    def answered(self, client_seq: int, reason: str | None, state: Json) -> None:
-        """The host's word on one, when the channel's state is this; `reason` when it refused."""
+    def answered(self, client_seq: int, reason: str | None) -> None:
+        """The host's word on one; `reason` when it refused."""
         entry = self._entries.pop(client_seq, None)
-        if entry is None:
-            return
-        starts = entry.action["type"] == "chat/turnStarted"
-        if starts and turn_in(state, entry.action["turnId"]) is not None:
-            reason = None  # It refused to start the same turn a second time: the first time went by unseen.
-        entry.done(reason)
+        if entry is not None:
+            entry.done(reason)
 
     def settle(self, channel: str, before: Json, now: Json) -> None:
         """A snapshot took the place of a state: the turns that it has, and that we did not see start, were started."""

@@ -82,6 +82,16 @@ async def test_a_server_that_answers_something_else(fake: FakeHost) -> None:
     assert "answered 503" in await refused(Server(fake.url, fake.token))
 
 
+async def test_a_proxy_is_not_for_this_machine(fake: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    connection = Connection(lambda: Server(fake.url, fake.token))
+    await connection.open()
+    await connection.close()
+
+
 async def test_nobody_listens(fake: FakeHost) -> None:
     server = Server(fake.url, fake.token)
     await fake.stop()
@@ -193,6 +203,7 @@ async def test_a_subscription_after_the_last_word_is_not_replayed_into(
     await connection.dispatch(CHAT, start())
     other = fake.add_chat("ahp-chat:/c2", "ahp-session:/s2")
     await connection.unsubscribe(chat)
+    await fake.until(lambda: fake.calls("unsubscribe"))
     part = {"kind": "markdown", "id": "p", "content": "once"}
     fake.say(CHAT, {"type": "chat/responsePart", "turnId": "t1", "part": part})
     mirror = await connection.subscribe(CHAT)
