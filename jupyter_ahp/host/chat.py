@@ -344,10 +344,19 @@ class Chat:
         busy = self.turns.running or self._worker is not None or self._admitting.locked()
         return not watched and not busy
 
-    def read_again(self) -> None:
-        """Another server wrote in it: whoever watches comes back for what is there now."""
-        channel, self.channel = self.channel, None
-        if channel is not None:
+    async def read_again(self) -> None:
+        """It was another server's: if that one wrote in it, whoever watches comes back for what is there now.
+
+        Raises `StoreError`.
+        """
+        async with self._loading:
+            if self.channel is None:
+                return
+            stored = await self.store.load_chat(self.session.id, self.uri)
+            held = self.state
+            if stored.active is None and stored.record == self.record and stored.turns == held["turns"]:
+                return
+            channel, self.channel = self.channel, None
             for watcher in channel.watchers:
                 watcher.send_away("this chat was changed by another server: reconnect for a snapshot")
 

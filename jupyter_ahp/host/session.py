@@ -194,8 +194,8 @@ class Session:
         self.default_chat = record.default_chat
         self.meta = record.meta
         if self.read_only is not None:
-            for chat in self.chats.values():
-                chat.read_again()
+            for chat in tuple(self.chats.values()):
+                await chat.read_again()
 
     def check_open(self) -> None:
         """Whether a turn may start. Raises `Refused`."""
