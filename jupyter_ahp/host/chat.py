@@ -1,6 +1,6 @@
 """One chat: an actor that admits what arrives for it in order, and runs its turns.
 
-T1 to T5, T7, T8, D1 to D3, X1 to X3, B1. What is admitted is on disk before it is said (a turn's message), or within
+T1 to T5, T7, T8, Q1, D1 to D3, X1 to X3, B1. What is admitted is on disk before it is said (a turn's message), or within
 a second (a draft, a mark). The chat's state changes by actions alone, and only here.
 """
 
@@ -21,11 +21,13 @@ from . import clock
 from .channels import ChatChannel
 from .envelope import STREAMED, Envelope
 from .inputs import find_call, find_request, missing_answers
+from .pending import Cause, can_resume
 from .ports import Answer, ChatRecord, Confirmation, Json, StoreError
 from .recovery import restore
 from .saver import Saver
 from .titles import title_of
 from .turns import Turns
+from .waiting import Waiting
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -60,7 +62,8 @@ class Chat:
         self.touched = clock.monotonic_ms()
         """When it was last asked for, or busy."""
         self._loading = asyncio.Lock()
-        self._inbox: asyncio.Queue[tuple[Connection, int, Json]] = asyncio.Queue()
+        self.waiting = Waiting(self)
+        self._inbox: asyncio.Queue[tuple[Connection, int, Json] | Cause] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._admitting = asyncio.Lock()
         """Held by whoever admits: one thing at a time, awaits included."""
@@ -75,6 +78,9 @@ class Chat:
             "chat/draftChanged": self._draft_changed,
             "chat/isReadChanged": self._mark_changed,
             "chat/isArchivedChanged": self._mark_changed,
+            "chat/pendingMessageSet": self._pending_set,
+            "chat/pendingMessageRemoved": self._pending_changed,
+            "chat/queuedMessagesReordered": self._pending_changed,
             "chat/truncated": self._truncated,
             "session/titleChanged": self._title_changed,
         }
@@ -149,20 +155,39 @@ class Chat:
     # ── the actor ────────────────────────────────────────────────────────────────────────────────────────────
     def admit(self, sender: Connection, client_seq: int, action: Json) -> None:
         """Take an action in; it is answered in its turn by an echo to all, or a refusal to its sender."""
+        self._put((sender, client_seq, action))
+
+    def go_on(self, cause: Cause) -> None:
+        """Something happened behind which a waiting message may start, once what arrived before is admitted."""
+        if self.state.get("queuedMessages") or "steeringMessage" in self.state:
+            self._put(cause)
+
+    def _put(self, item: tuple[Connection, int, Json] | Cause) -> None:
         if self._closed:
             return  # on no channel any more (AHP 1.8)
-        self._inbox.put_nowait((sender, client_seq, action))
+        self._inbox.put_nowait(item)
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
         try:
             while not self._inbox.empty() and not self._closed:
-                sender, client_seq, action = self._inbox.get_nowait()
+                item = self._inbox.get_nowait()
                 async with self._admitting:
-                    await self._answer(sender, client_seq, action)
+                    if isinstance(item, tuple):
+                        await self._answer(*item)
+                    else:
+                        await self._go_on(item)
         finally:
             self._worker = None
+
+    async def _go_on(self, cause: Cause) -> None:
+        try:
+            await self.waiting.go_on(cause)
+        except (Refused, StoreError) as error:
+            self.session.say_problem(f"A waiting message was not started, and still waits: {error}")
+        except Exception:
+            log.exception("A waiting message of %s was not started, and still waits", self.uri)
 
     async def _answer(self, sender: Connection, client_seq: int, action: Json) -> None:
         try:
@@ -195,7 +220,7 @@ class Chat:
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _turn_started(self, sender: Connection, client_seq: int, action: Json) -> None:
-        sender.took(client_seq, await self._begin(sender, action, _origin(sender, client_seq)))
+        sender.took(client_seq, await self.begin(_stamped(sender, action), _origin(sender, client_seq)))
 
     async def say(self, sender: Connection, message: Json) -> None:
         """The first message of a new chat, as a turn that the host starts (AHP 4.9). Raises `ProtocolError`."""
@@ -203,15 +228,18 @@ class Chat:
         turn = {"turnId": str(uuid.uuid4()), "startedAt": clock.now(), "message": message}
         try:
             async with self._admitting:
-                await self._begin(sender, {"type": "chat/turnStarted", **turn}, None)
+                await self.begin(_stamped(sender, {"type": "chat/turnStarted", **turn}), None)
         except Refused as refusal:
             raise invalid_params(f"The chat is there, its first message was refused: {refusal}") from refusal
         except StoreError as error:
             words = f"The chat is there, its first message could not be stored: {error}"
             raise ProtocolError(INTERNAL_ERROR, words) from error
 
-    async def _begin(self, sender: Connection, action: Json, origin: Json | None) -> Envelope:
-        """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1)."""
+    async def begin(self, action: Json, origin: Json | None) -> Envelope:
+        """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1).
+
+        Raises `Refused` and `StoreError`: then it did not start.
+        """
         state = self.state
         turn_id = action["turnId"]
         if self._closed:
@@ -221,11 +249,11 @@ class Chat:
             raise Refused("A turn is running in this chat. Wait for it, or stop it.")
         if any(turn["id"] == turn_id for turn in state["turns"]):
             raise Refused("The chat has a turn of this id already.")
-        message = {**action["message"], "_meta": {**(action["message"].get("_meta") or {}), **stamp(sender)}}
+        message = action["message"]
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
-        envelope = self.publish({**action, "message": message}, origin)
+        envelope = self.publish(action, origin)
         self.session.first_words(self, title_of(message["text"]))
         self.turns.run()
         return envelope
@@ -233,13 +261,12 @@ class Chat:
     async def _turn_resumed(self, sender: Connection, client_seq: int, action: Json) -> None:
         state = self.state
         last = state["turns"][-1] if state["turns"] else {}
-        parts = last.get("responseParts") or [{}]
         self.session.check_open()
         if "activeTurn" in state:
             raise Refused("A turn is running in this chat.")
         if last.get("id") != action["turnId"] or last.get("state") != "error":
             raise Refused("Only the chat's last turn can be resumed, when it failed.")
-        if parts[-1].get("kind") != "error" or parts[-1].get("resumable") is not True:
+        if not can_resume(state):
             raise Refused("This turn cannot be resumed. Send the message again.")
         self._show(last["id"])
         await self.turns.accept(
@@ -247,7 +274,7 @@ class Chat:
                 "id": last["id"],
                 "startedAt": last.get("startedAt") or state["modifiedAt"],
                 "message": last["message"],
-                "responseParts": parts,
+                "responseParts": last["responseParts"],
                 **({"usage": last["usage"]} if "usage" in last else {}),
             },
             spent=last.get("duration", 0),
@@ -281,6 +308,20 @@ class Chat:
         page = self.channel.page_to_show(turn_id)
         if page is not None:
             self.publish(page)
+
+    # ── what waits behind it ─────────────────────────────────────────────────────────────────────────────────
+    async def _pending_set(self, sender: Connection, client_seq: int, action: Json) -> None:
+        await self._pending_changed(sender, client_seq, _stamped(sender, action))
+
+    async def _pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        refusal = self.waiting.refusal(action)
+        if refusal is not None:
+            raise Refused(refusal)
+        changes = await self.waiting.store(action)
+        self.session.use()
+        self._echo(sender, client_seq, action)
+        if changes:
+            self.waiting.touched(action)
 
     # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
     async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -389,6 +430,11 @@ class Chat:
 def stamp(sender: Connection) -> Json:
     """Who a message is from, for its `_meta` (T3)."""
     return {SENDER: sender.principal.id, SENDER_NAME: sender.principal.name}
+
+
+def _stamped(sender: Connection, action: Json) -> Json:
+    message = action["message"]
+    return {**action, "message": {**message, "_meta": {**(message.get("_meta") or {}), **stamp(sender)}}}
 
 
 def empty_summary(uri: str, *, title: str = "", origin: Json | None = None) -> Json:

@@ -9,7 +9,8 @@ import logging
 
 from ..protocol import status
 from ..protocol.reducers import REDUCERS
-from .ports import Json, StoredChat
+from .ports import ChatRecord, Json, StoredChat
+from .waiting import PENDING_ID
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,17 @@ ELSEWHERE: Json = {
 PROBLEMS = "jupyter-ahp.problems"
 
 
+def _still_waiting(stored: StoredChat) -> ChatRecord:
+    """The record without the messages that became turns just before the last process died: delivered once."""
+    turns = [*stored.turns, stored.active] if stored.active is not None else stored.turns
+    started = {(turn["message"].get("_meta") or {}).get(PENDING_ID) for turn in turns}
+    record = stored.record
+    record.queued = [waiting for waiting in record.queued if waiting["id"] not in started]
+    if record.steering is not None and record.steering["id"] in started:
+        record.steering = None
+    return record
+
+
 def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tuple[Json, Json | None]:
     """The chat's state, and the turn to be written as ended, if one was interrupted.
 
@@ -47,7 +59,7 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
         "turns": turns,
     }
     state.pop("activity", None)
-    record = stored.record
+    record = _still_waiting(stored)
     if record.draft is not None:
         state["draft"] = record.draft
     if record.queued:

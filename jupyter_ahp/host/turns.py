@@ -162,6 +162,7 @@ class Turns:
         self._chat.publish(end)
         self._run = None
         self._ended()
+        self._chat.go_on("completed" if error is None else "failed")
 
     def stop(self, say: Callable[[], object]) -> None:
         """A person's stop: `say` publishes `chat/turnCancelled`; then the backend is told. The turn has ended."""
