@@ -27,7 +27,17 @@ LIMIT = 2_000_000
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
+        build = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--wheel-dir",
+            folder,
+            str(ROOT),
+        ]
         subprocess.run(build, check=True)
         (wheel,) = Path(folder).glob("*.whl")
         names = zipfile.ZipFile(wheel).namelist()

@@ -58,6 +58,7 @@ class ChatOnPage:
         await expect(self.log).to_contain_text(text, timeout=PATIENCE)
 
     async def ended(self) -> None:
+        """The turn that was seen to run runs no more."""
         await expect(self.stop).to_have_count(0, timeout=PATIENCE)
 
 
@@ -149,6 +150,9 @@ class Lab:
     async def shot(self, name: str) -> None:
         """A picture for people, in `tests/browser/shots`."""
         self._shots.mkdir(exist_ok=True)
+        await self.page.evaluate(
+            "() => new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn, 100)))"
+        )
         await self.page.screenshot(path=self._shots / f"{name}.png")
 
     async def theme(self, name: str) -> None:

@@ -111,7 +111,7 @@ async def test_a_failed_turn_says_what_to_do_and_can_be_retried(lab: OpenLab) ->
         await page.panel.say("Fail once\n!!drop 1\n!!text Now it works.")
         retry = page.panel.log.get_by_role("button", name="Retry")
         await expect(retry).to_be_visible(timeout=2 * PATIENCE)
-        await page.shot("failed-turn")
+        await page.shot("retry")
         await retry.click()
         await page.panel.shows("Now it works.")
         await page.panel.ended()

@@ -85,6 +85,8 @@ class MockModel:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._counts: Counter[str] = Counter()
+        self.answers: dict[str, str] = {}
+        """What is answered to a message without steps, word for word."""
         self.requests: list[Request] = []
         """Posts to a model, oldest first."""
 
@@ -240,7 +242,8 @@ class MockModel:
             return
         users = [text for role, text in request.texts if role == "user"]
         last = users[-1] if users else ""
-        steps = parse(last) or [Step("text", default_answer(last, len(request.body["messages"])))]
+        said = self.answers.get(last) or default_answer(last, len(request.body["messages"]))
+        steps = parse(last) or [Step("text", said)]
         await self._play(steps, dialect, reply, json.dumps(request.body["messages"]))
 
     async def _play(self, steps: list[Step], dialect: Dialect, reply: Reply, conversation: str) -> None:
