@@ -242,6 +242,7 @@ async def test_a_stream_goes_on_over_a_cut_line(fake: FakeHost, chat: AsyncChat)
     async def read() -> None:
         nonlocal text
         async for part in chat.stream("Hi"):
+            assert part.delta  # What did not change is not given again.
             text += part.delta
 
     reading = asyncio.create_task(read())

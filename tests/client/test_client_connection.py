@@ -186,6 +186,7 @@ async def test_a_replay_is_applied_once(fake: FakeHost, connection: Connection, 
     part = {"kind": "markdown", "id": "p", "content": "a"}
     fake.say(CHAT, {"type": "chat/responsePart", "turnId": "t1", "part": part})
     await fake.until(lambda: chat.state["activeTurn"]["responseParts"])
+    seen = fake.seq
     fake.drop()
     for piece in "bcd":
         delta = {"type": "chat/delta", "turnId": "t1", "partId": "p", "content": piece}
@@ -193,7 +194,13 @@ async def test_a_replay_is_applied_once(fake: FakeHost, connection: Connection, 
     await back(fake, connection, 2)
     assert chat.state == fake.states[CHAT]
     assert chat.state["activeTurn"]["responseParts"][0]["content"] == "abcd"
-    assert fake.calls("reconnect")[0]["clientId"] == connection.client_id
+    [again] = fake.calls("reconnect")
+    assert again == {
+        "channel": "ahp-root://",
+        "clientId": connection.client_id,
+        "lastSeenServerSeq": seen,
+        "subscriptions": [CHAT],
+    }
 
 
 async def test_a_subscription_after_the_last_word_is_not_replayed_into(

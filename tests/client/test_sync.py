@@ -343,7 +343,9 @@ def test_a_forked_child_has_a_connection_of_its_own(fake: FakeHost) -> None:
                     say("forked" in str(error), chat.uri in str(error))
                 say("child", Chat.open(chat.uri, host).send("Hi").text)
                 sys.exit(0)
+            began = time.monotonic()
             assert os.waitpid(child, 0)[1] == 0
+            assert time.monotonic() - began < 2.8, "it waited for the parent's thread"
             say("parent", chat.send("Hi").text)
             """,
         )
