@@ -65,11 +65,13 @@ async def draw(folder: Path) -> None:
         )
         server.start(timeout=120)
         try:
-            async with open_lab(server, chromium, folder / "profile", shots=IMAGES) as lab:
+            drawn = folder / "drawn"
+            async with open_lab(server, chromium, folder / "profile", shots=drawn) as lab:
                 await conversation(lab)
                 await lab.shot("lab-light")
                 await lab.theme("JupyterLab Dark")
                 await lab.shot("lab-dark")
+            shutil.copytree(drawn, IMAGES, dirs_exist_ok=True)
         finally:
             server.stop()
 
