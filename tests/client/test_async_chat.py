@@ -247,17 +247,20 @@ async def test_a_stream_goes_on_over_a_cut_line(fake: FakeHost, chat: AsyncChat)
 
     reading = asyncio.create_task(read())
     turn = await running(fake, chat)
-    part = {"kind": "markdown", "id": "p", "content": "one "}
-    fake.say(chat.uri, {"type": "chat/responsePart", "turnId": turn, "part": part})
-    await fake.until(lambda: text)
+    for part in (
+        {"kind": "reasoning", "id": "r", "content": "Hm. "},
+        {"kind": "markdown", "id": "p", "content": "one "},
+    ):
+        fake.say(chat.uri, {"type": "chat/responsePart", "turnId": turn, "part": part})
+    await fake.until(lambda: text == "Hm. one ")
     fake.drop()
     delta = {"type": "chat/delta", "turnId": turn, "partId": "p", "content": "two "}
     fake.say(chat.uri, delta, quietly=True)
-    await fake.until(lambda: text == "one two ")
+    await fake.until(lambda: text == "Hm. one two ")
     fake.say(chat.uri, {**delta, "content": "three"})
     fake.say(chat.uri, {"type": "chat/turnComplete", "turnId": turn, "duration": 1})
     await asyncio.wait_for(reading, 5)
-    assert text == "one two three"
+    assert text == "Hm. one two three"
 
 
 ERROR = {"kind": "error", "error": {"errorType": "rateLimited", "message": "Busy."}, "resumable": True}
