@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ WINDOW = {"name": "vscode-agents-window", "version": "1.141.0"}
 OFFERED = ["1.0.0", "0.10.0", "0.9.0"]
 
 
-async def greet(peer: Peer, *, newest: bool) -> dict[str, object]:
+async def greet(peer: Peer, *, newest: bool) -> dict[str, Any]:
     meta = {"_meta": {"vscode.ahpSessionUris": True}} if newest else {}
     return await peer.initialize(
         clientInfo=WINDOW, protocolVersions=OFFERED, initialSubscriptions=[ROOT_CHANNEL], **meta
@@ -26,7 +27,7 @@ async def test_T4_the_root_snapshot_lets_a_window_offer_every_agent(server: Jupy
     async with open_peer(server) as peer:
         hello = await greet(peer, newest=False)
         assert hello["protocolVersion"] == "1.0.0"
-        (root,) = hello["snapshots"]  # type: ignore[misc]
+        (root,) = hello["snapshots"]
         for agent in root["state"]["agents"]:
             assert agent["protectedResources"] == []
             assert len(agent["models"]) >= 1
