@@ -305,18 +305,20 @@ class WireClient:
     async def notify(self, method: str, **params: Any) -> None:
         await self.connection.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
 
-    async def dispatch(self, channel: str, kind: str, client_seq: int | None = None, **fields: Any) -> int:
+    async def dispatch(
+        self, channel: str, action_type: str, /, client_seq: int | None = None, **fields: Any
+    ) -> int:
         """Dispatch an action under the next number (or that one); the number."""
         number = next(self._seqs) if client_seq is None else client_seq
-        action = {"type": kind, **fields}
+        action = {"type": action_type, **fields}
         if number:
             self.pending[number] = (channel, action)
         await self.notify("dispatchAction", channel=channel, clientSeq=number, action=action)
         return number
 
-    async def do(self, channel: str, kind: str, **fields: Any) -> Json:
+    async def do(self, channel: str, action_type: str, /, **fields: Any) -> Json:
         """Dispatch and wait for the answer: the envelope, refused or not. Needs a subscription to be answered."""
-        number = await self.dispatch(channel, kind, **fields)
+        number = await self.dispatch(channel, action_type, **fields)
         await until(lambda: number not in self.pending)
         return next(
             envelope

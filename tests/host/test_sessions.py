@@ -434,15 +434,15 @@ async def test_T7_what_a_client_may_not_say_comes_back_to_it_alone(
     before = len(other.envelopes)
 
     for action in (
-        {"kind": "session/ready"},
-        {"kind": "session/defaultChatChanged", "defaultChat": "ahp-chat:/x"},
-        {"kind": "session/chatRemoved", "chat": "ahp-chat:/x"},
-        {"kind": "session/noSuchThing"},
-        {"kind": "session/titleChanged", "title": 7},
-        {"kind": "chat/draftChanged"},
-        {"kind": "session/workingDirectorySet", "directory": "file:///x"},
+        {"type": "session/ready"},
+        {"type": "session/defaultChatChanged", "defaultChat": "ahp-chat:/x"},
+        {"type": "session/chatRemoved", "chat": "ahp-chat:/x"},
+        {"type": "session/noSuchThing"},
+        {"type": "session/titleChanged", "title": 7},
+        {"type": "chat/draftChanged"},
+        {"type": "session/workingDirectorySet", "directory": "file:///x"},
     ):
-        await client.do(S, **action)
+        await client.do(S, action.pop("type"), **action)
 
     assert len(client.refusals) == 7
     assert all(refusal["rejectionReason"] for refusal in client.refusals)
