@@ -18,7 +18,7 @@ class Kernel:
     """Started through the server's REST API, so that it inherits what the server tells its kernels."""
 
     def __init__(self, server: JupyterServer) -> None:
-        self._server = server
+        self.server = server
         self.id: str = self._request("POST", "api/kernels", {"name": "python3"})["id"]
         path = server.home.runtime / f"kernel-{self.id}.json"
         give_up = time.monotonic() + 20
@@ -31,10 +31,10 @@ class Kernel:
 
     def _request(self, method: str, path: str, body: Json | None = None) -> Any:
         request = urllib.request.Request(
-            self._server.url + path,
+            self.server.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"token {self._server.token}"},
+            headers={"Authorization": f"token {self.server.token}"},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             content = answer.read()
