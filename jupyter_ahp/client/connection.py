@@ -49,6 +49,8 @@ class Pace:
     """Before the first try to come back; then twice that, and so on."""
     most: float = 30.0
     """Between two tries, at most."""
+    settled: float = 5.0
+    """Online before a loss counts as the first one again: a host that falls over what we send is not hammered."""
     quiet: float = 20.0
     """Without a word from the host before it is asked for one (`ping`)."""
     patience: float = 10.0
@@ -105,6 +107,7 @@ class Connection:
         self._known = False
         self._last_seq = 0
         self._heard = 0.0
+        self._since = 0.0
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────
     async def open(self) -> None:
@@ -220,6 +223,7 @@ class Connection:
     # ── sockets, one after another ───────────────────────────────────────────────────────────────────────────────
     async def _run(self) -> None:
         assert self._first is not None
+        clock = asyncio.get_running_loop().time
         failures = 0
         try:
             while True:
@@ -231,7 +235,7 @@ class Connection:
                 except FAILURES as error:
                     problem = failure(server, error)
                 self.problem = str(problem)
-                if self.status == "online":
+                if self.status == "online" and clock() - self._since > self._pace.settled:
                     failures = 0
                 self._offline()
                 if not self._first.done():
@@ -370,6 +374,7 @@ class Connection:
         self._known = True
         self.problem = ""
         self.status = "online"
+        self._since = asyncio.get_running_loop().time()
         self._online.set()
         for frame in self._pending.frames():
             self._outbox.put_nowait(frame)

@@ -398,6 +398,23 @@ async def test_a_refusal_later_on_backs_off_and_ends(fake: FakeHost) -> None:
     await connection.close()
 
 
+@pytest.mark.parametrize(("settled", "least", "most"), [(60, 3, 8), (0, 10, 200)])
+async def test_a_host_that_falls_over_what_we_send_is_not_hammered(
+    fake: FakeHost, monkeypatch: pytest.MonkeyPatch, settled: float, least: int, most: int
+) -> None:
+    """Each loss comes right after a handshake: the pauses grow all the same, unless that counts as settled."""
+    fake.add_chat(CHAT)
+    pace = Pace(first=0.02, most=10, settled=settled, quiet=5, patience=5)
+    connection = Connection(lambda: Server(fake.url, fake.token), pace=pace)
+    await connection.open()
+    await connection.subscribe(CHAT)
+    monkeypatch.setattr(fake, "_dispatched", lambda socket, _params: socket.transport.abort())
+    connection.dispatch(CHAT, draft("poison"))
+    await asyncio.sleep(1)
+    assert least <= fake.dials - 1 <= most
+    await connection.close()
+
+
 async def test_an_error_of_reconnect_is_a_failed_try(
     fake: FakeHost, connection: Connection, chat: Mirror
 ) -> None:
