@@ -1,8 +1,12 @@
-"""Builds the wheel and says whether it holds what an installed package needs. Exits 1 if it does not."""
+"""Builds the wheel as `pip install` does in a fresh clone, and says whether it holds what it should.
+
+Exits 1 if it does not. What is built in this tree already, for development perhaps, is left out of it.
+"""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,26 +24,31 @@ NEEDED = [
     r".*\.data/data/etc/jupyter/jupyter_server_config\.d/jupyter_ahp\.json",
     r".*\.dist-info/licenses/LICENSE",
 ]
-UNWANTED = [r"(^|/)tests/", r"node_modules", r"\.map$", r"__pycache__"]
+UNWANTED = [r"(^|/)tests/", r"(^|/)node_modules/", r"\.map$", r"__pycache__"]
+NOT_SOURCE = (
+    ".git",
+    ".venv",
+    ".*_cache",
+    ".hypothesis",
+    "__pycache__",
+    "node_modules",
+    "lib",
+    "*.tsbuildinfo",
+    "dist",
+)
 LIMIT = 2_000_000
 """Bytes of a wheel that is still small to add to a JupyterLab."""
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        build = [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--wheel-dir",
-            folder,
-            str(ROOT),
-        ]
-        subprocess.run(build, check=True)
-        (wheel,) = Path(folder).glob("*.whl")
+        source, wheels = Path(folder, "source"), Path(folder, "wheels")
+        shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_SOURCE))
+        for built in ("jupyter_ahp/labextension", "jupyter_ahp/notebook/static"):
+            shutil.rmtree(source / built, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels)]
+        subprocess.run([*pip, str(source)], check=True)
+        (wheel,) = wheels.glob("*.whl")
         names = zipfile.ZipFile(wheel).namelist()
         size = wheel.stat().st_size
     wrong = [f"missing: {pattern}" for pattern in NEEDED if not any(re.fullmatch(pattern, n) for n in names)]
