@@ -35,7 +35,8 @@ export function TurnEnd(props: { turn: Turn; agent: string | undefined }): React
   if (model) {
     facts.push([model, true]);
   }
-  if (!stopped && turn.duration !== undefined) {
+  // a turn that a crash ended has no time that anybody measured
+  if (!stopped && turn.duration) {
     facts.push([duration(turn.duration, words), false]);
   }
   let reported: string | undefined;

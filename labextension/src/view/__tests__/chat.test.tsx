@@ -169,6 +169,59 @@ describe('a chat', () => {
     ]);
   });
 
+  it('loads earlier turns as the reader comes to the top, and keeps every turn that is there', async () => {
+    const { world, settle } = await showChat(
+      {
+        turns: [turn('t50', 'fifty', 'x'), turn('t51', 'fifty-one', 'y')],
+        turnsNextCursor: 'older'
+      },
+      {
+        set: ({ host }) => {
+          host.answers['fetchTurns'] = params => {
+            const turns = Array.from({ length: 40 }, (_, index) =>
+              turn(`t${index + 10}`, `q${index}`, 'z')
+            );
+            host.emit(params['channel'], { type: 'chat/turnsLoaded', turns });
+            return { result: {} };
+          };
+        }
+      }
+    );
+    const first = within(log()).getByText('fifty').closest('article');
+    expect(first?.getAttribute('aria-label')).toBe('Turn 1');
+    await act(async () => new Promise(resolve => setTimeout(resolve, 10)));
+    await settle();
+    expect(world.socket.requests('fetchTurns').map(message => message['params'].cursor)).toEqual([
+      'older'
+    ]);
+    expect(within(log()).getAllByRole('article')).toHaveLength(42);
+    expect(within(log()).getByText('fifty').closest('article')).toBe(first);
+    expect(first?.getAttribute('aria-label')).toBe('Turn 41');
+  });
+
+  it('leaves a reader who went up alone, and says how much is new', async () => {
+    const { world, settle } = await showChat({ turns: [turn('t1', 'a', 'b')] });
+    Object.defineProperty(log(), 'scrollHeight', { value: 2000 });
+    Object.defineProperty(log(), 'clientHeight', { value: 400, configurable: true });
+    log().scrollTop = 100;
+    // the box has its size by now; what follows is the reader
+    fireEvent.scroll(log());
+    Object.defineProperty(log(), 'clientHeight', { value: 0, configurable: true });
+    await act(async () => void fireEvent.scroll(log()));
+    world.host.emit(CHAT, started('t2'));
+    world.host.emit(CHAT, {
+      type: 'chat/responsePart',
+      turnId: 't2',
+      part: { kind: 'markdown', id: 'p', content: 'new' }
+    });
+    await settle();
+    expect(log().scrollTop).toBe(100);
+    fireEvent.click(screen.getByRole('button', { name: '1 new' }));
+    await settle();
+    expect(log().scrollTop).toBe(2000);
+    expect(screen.queryByRole('button', { name: '1 new' })).toBeNull();
+  });
+
   it('names who said it when it was somebody else', async () => {
     const message = {
       text: 'From Mia',
