@@ -82,10 +82,11 @@ describe('the ways to a host', () => {
     script.type = 'application/json';
     script.textContent = typeof config === 'string' ? config : JSON.stringify(config);
     document.body.append(script);
-    Object.defineProperty(document, 'location', {
-      value: new URL('https://hub.example/user/ana/lab')
-    });
-    return document;
+    const location = new URL('https://hub.example/user/ana/lab');
+    return {
+      getElementById: (id: string) => document.getElementById(id),
+      location
+    } as unknown as Document;
   };
 
   it('lead to the server of the page, behind its prefix', () => {
