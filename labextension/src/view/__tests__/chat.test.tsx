@@ -175,17 +175,7 @@ describe('a chat', () => {
         turns: [turn('t50', 'fifty', 'x'), turn('t51', 'fifty-one', 'y')],
         turnsNextCursor: 'older'
       },
-      {
-        set: ({ host }) => {
-          host.answers['fetchTurns'] = params => {
-            const turns = Array.from({ length: 40 }, (_, index) =>
-              turn(`t${index + 10}`, `q${index}`, 'z')
-            );
-            host.emit(params['channel'], { type: 'chat/turnsLoaded', turns });
-            return { result: {} };
-          };
-        }
-      }
+      { set: ({ host }) => (host.answers['fetchTurns'] = () => null) }
     );
     const first = within(log()).getByText('fifty').closest('article');
     expect(first?.getAttribute('aria-label')).toBe('Turn 1');
@@ -194,6 +184,12 @@ describe('a chat', () => {
     expect(world.socket.requests('fetchTurns').map(message => message['params'].cursor)).toEqual([
       'older'
     ]);
+    expect(within(log()).getByText('Loading earlier turns')).toBeTruthy();
+    const older = Array.from({ length: 40 }, (_, index) =>
+      turn(`t${index + 10}`, `q${index}`, 'z')
+    );
+    world.host.emit(CHAT, { type: 'chat/turnsLoaded', turns: older });
+    await settle();
     expect(within(log()).getAllByRole('article')).toHaveLength(42);
     expect(within(log()).getByText('fifty').closest('article')).toBe(first);
     expect(first?.getAttribute('aria-label')).toBe('Turn 41');
