@@ -32,7 +32,9 @@ def _action(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Js
 
 
 _part = st.one_of(
-    st.fixed_dictionaries({"kind": st.sampled_from(["markdown", "reasoning"]), "id": _parts, "content": _words}),
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["markdown", "reasoning"]), "id": _parts, "content": _words}
+    ),
     st.fixed_dictionaries({"kind": st.just("systemNotification"), "content": _words}),
 )
 _message = st.just(message("x"))
@@ -42,9 +44,16 @@ _actions = st.lists(
         _action("chat/delta", turnId=_turns, partId=_parts, content=_words),
         _action("chat/reasoning", turnId=_turns, partId=_parts, content=_words),
         _action("chat/responsePart", turnId=_turns, part=_part),
-        _action("chat/turnStarted", turnId=_turns, startedAt=st.just("2026-03-01T10:00:00Z"), message=_message),
+        _action(
+            "chat/turnStarted", turnId=_turns, startedAt=st.just("2026-03-01T10:00:00Z"), message=_message
+        ),
         _action("chat/turnComplete", turnId=_turns, duration=st.integers(0, 9)),
-        _action("chat/error", turnId=_turns, duration=st.just(1), part=st.just({"kind": "error", "resumable": True})),
+        _action(
+            "chat/error",
+            turnId=_turns,
+            duration=st.just(1),
+            part=st.just({"kind": "error", "resumable": True}),
+        ),
         _action("chat/turnResume", turnId=_turns),
         _action("chat/truncated", turnId=st.one_of(st.none(), _turns)),
         _action("chat/toolCallStart", turnId=_turns, toolCallId=_parts, toolName=_words, displayName=_words),
@@ -60,7 +69,13 @@ _actions = st.lists(
 @given(_actions)
 @settings(deadline=None, max_examples=300)
 def test_a_channel_that_keeps_text_in_pieces_is_the_plain_reducer(actions: list[Json]) -> None:
-    state: Json = {"resource": "ahp-chat:/c", "title": "", "status": 1, "modifiedAt": "2026-03-01T09:00:00Z", "turns": []}
+    state: Json = {
+        "resource": "ahp-chat:/c",
+        "title": "",
+        "status": 1,
+        "modifiedAt": "2026-03-01T09:00:00Z",
+        "turns": [],
+    }
     channel = ChatChannel("ahp-chat:/c", state)
     for action in actions:
         if action["type"] == "(look)":
@@ -203,7 +218,9 @@ class World:
                 turn, call_id = self.state["activeTurn"]["id"], call["toolCallId"]
                 yes: Json = {"approved": True, "confirmed": "user-action"}
                 how = yes if number % 2 else {"approved": False, "reason": "denied"}
-                await self.direct.do(self.chat, "chat/toolCallConfirmed", turnId=turn, toolCallId=call_id, **how)
+                await self.direct.do(
+                    self.chat, "chat/toolCallConfirmed", turnId=turn, toolCallId=call_id, **how
+                )
                 return
 
     async def change(self, number: int) -> None:
