@@ -112,6 +112,8 @@ class Connection:
         self.listings: OrderedDict[str, list[str]] = OrderedDict()
         """The sessions behind each cursor that this client was given last."""
         self.tasks: set[asyncio.Task[None]] = set()
+        self.completing: asyncio.Task[list[Json]] | None = None
+        """The search for what fits at this person's cursor: there is one cursor, so the newest asks."""
         self._transport = transport
         self.gone = False
         """The socket is closed, or being closed since the client is too slow: nothing more goes to it."""

@@ -21,6 +21,7 @@ from .channels import Channel, Hub
 from .chat import Chat, empty_summary
 from .connection import Client, Connection
 from .envelope import PLAIN, Envelope, Spelling, encode, respell
+from .files import Files
 from .methods import METHODS
 from .ports import Agent, Frame, Json, Principal, SessionRecord, Store, StoreError, Transport, Unreadable
 from .roster import Roster
@@ -61,6 +62,7 @@ class Host:
         self.methods = METHODS
         self.roster = Roster(agents, options.default_agent)
         self.hub = Hub(store)
+        self.files = Files()
         self.root = Channel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
@@ -82,6 +84,7 @@ class Host:
 
     async def stop(self) -> None:
         """End what runs so that it can be resumed, write what waits, free everything."""
+        self.files.close()
         owned = [task for task in (self._sweeper, self._ready, self._probing) if task is not None]
         for task in owned:
             task.cancel()

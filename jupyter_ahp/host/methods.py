@@ -6,6 +6,7 @@ M1 to M3, U2, U7, U8, U10. Each takes the connection and the checked params, and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..protocol.errors import (
 from ..protocol.versions import knows_canvases, negotiate, state_for, visible_to
 from .channels import UNKNOWN, Channel
 from .chat import Refused
+from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Methods, NoVersion
 from .envelope import Spelling
 from .ports import Json, StoreError
@@ -103,6 +105,7 @@ async def initialize(connection: Connection, params: Json) -> Json:
     directories = host.directories(None)
     if directories:
         result["defaultDirectory"] = directories[0]
+    result["completionTriggerCharacters"] = list(TRIGGERS)
     host.look_again()
     return result
 
@@ -375,7 +378,23 @@ async def fetch_turns(connection: Connection, params: Json) -> Json:
 
 
 async def completions(connection: Connection, params: Json) -> Json:
-    return {"items": []}  # no agent offers commands yet, and no trigger character is announced
+    """M4. A session's URI stands for its default chat; a request is over when the same client makes the next."""
+    uri = _uri(connection, params["channel"])
+    session = connection.host.session_named(uri)
+    chat = connection.host.chat_named(session.default_chat if session is not None else uri)
+    if chat is None:
+        raise channel_not_found(uri)
+    if params["kind"] != "userMessage":
+        return {"items": []}  # nothing else that is written is known here
+    if connection.completing is not None:
+        connection.completing.cancel()
+    task = connection.completing = asyncio.create_task(complete(chat, params["text"], params["offset"]))
+    try:
+        return {"items": await task}
+    except asyncio.CancelledError:
+        if connection.completing is task:
+            raise  # the connection is closed
+        return {"items": []}
 
 
 METHODS: Methods = {

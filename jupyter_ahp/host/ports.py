@@ -65,6 +65,17 @@ class Probe:
     """Something to know though it is ready, such as "a tiny model, often wrong"."""
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something that a message can begin with to have it done, as `/name` (M4)."""
+
+    name: str
+    """Without the slash, and without white space."""
+    description: str
+    argument_hint: str = ""
+    """What may be written behind the name, such as "[path]"."""
+
+
 # What a message's attachment became for the model: decided once for every backend (A1).
 @dataclass(frozen=True, slots=True)
 class TextBlock:
@@ -306,6 +317,14 @@ class Agent(ABC):
         """The session's settings (AHP `SessionConfigSchema`), given what is chosen so far."""
         return {"type": "object", "properties": {}}
 
+    async def commands(self, directories: Sequence[str], config: Mapping[str, Any]) -> Sequence[Command]:
+        """What a message of a chat in these directories (absolute paths) and with these settings can begin with.
+
+        Only what works when it is sent: `Conversation.send` is handed the text as it was written. Asked at every key, so
+        quick; what takes time is kept.
+        """
+        return ()
+
     @abstractmethod
     async def open(self, start: Start) -> Conversation:
         """Begin or go on with a conversation. Raises `TurnFailed` with words if it cannot."""
@@ -333,6 +352,8 @@ class SessionRecord:
     config: Json = field(default_factory=dict)
     chats: list[Json] = field(default_factory=list)
     """ChatSummary of each, in order."""
+    last_turns: dict[str, str] = field(default_factory=dict)
+    """By chat, the id of its last ended turn: what another chat can point at, known without reading any turns."""
     meta: Json = field(default_factory=dict)
 
 

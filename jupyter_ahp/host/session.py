@@ -45,6 +45,7 @@ class Session:
         self.created_at = record.created_at
         self.default_chat = record.default_chat
         self.directories = record.directories
+        self.last_turns = record.last_turns
         self.meta = record.meta
         self.used = used
         """Something was said or set in it; an unused one goes when nobody watches it."""
@@ -192,6 +193,7 @@ class Session:
         if record.config != self.config:
             self._publish({"type": "session/configChanged", "config": record.config, "replace": True})
         self.default_chat = record.default_chat
+        self.last_turns = record.last_turns
         self.meta = record.meta
         if self.read_only is not None:
             for chat in tuple(self.chats.values()):
@@ -236,6 +238,7 @@ class Session:
             directories=state["workingDirectories"],
             config=self.config,
             chats=[*state["chats"], *self._coming],
+            last_turns=dict(self.last_turns),
             meta=self.meta,
         )
 
@@ -274,6 +277,17 @@ class Session:
                 told["chats"] = self._compact()
             self._tell(**told)
         self._mirror_inputs(chat, state)
+        self._note_last_turn(chat.uri, state["turns"])
+
+    def _note_last_turn(self, chat: str, turns: list[Json]) -> None:
+        last = turns[-1]["id"] if turns else None
+        if last == self.last_turns.get(chat):
+            return
+        if last is None:
+            del self.last_turns[chat]
+        else:
+            self.last_turns[chat] = last
+        self.saver.soon()
 
     def _mirror_inputs(self, chat: Chat, state: Json) -> None:
         held = {
@@ -344,6 +358,7 @@ class Session:
     async def remove_chat(self, chat: Chat) -> None:
         """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
         del self.chats[chat.uri]
+        self.last_turns.pop(chat.uri, None)
         self._publish({"type": "session/chatRemoved", "chat": chat.uri})
         for entry in self.state.get("inputNeeded", ()):
             if entry["chat"] == chat.uri:
