@@ -68,6 +68,10 @@ class Chat:
         self._admitting = asyncio.Lock()
         """Held by whoever admits: one thing at a time, awaits included."""
         self._closed = False
+        self._offering = False
+        """A steering message is to be handed over: every action of the turn is an occasion (G1)."""
+        self._offered = False
+        """The next occasion is in the inbox."""
         self._admits: dict[str, Callable[[Connection, int, Json], Awaitable[None]]] = {
             "chat/turnStarted": self._turn_started,
             "chat/turnResume": self._turn_resumed,
@@ -146,6 +150,10 @@ class Chat:
                 log.warning("What streams in %s is not written down: %s", self.uri, error)
         if kind not in STREAMED:
             self._mirror()
+            self._offering = self.waiting.offers
+        if self._offering and not self._offered:
+            self._offered = True
+            self._put("reported")
         return envelope
 
     def _mirror(self) -> None:
@@ -182,8 +190,11 @@ class Chat:
             self._worker = None
 
     async def _go_on(self, cause: Cause) -> None:
+        if cause == "reported":
+            self._offered = False
         try:
             await self.waiting.go_on(cause)
+            self._offering = self.waiting.offers
         except (Refused, StoreError) as error:
             self.session.say_problem(f"A waiting message was not started, and still waits: {error}")
         except Exception:
@@ -286,9 +297,12 @@ class Chat:
         active = self.state.get("activeTurn")
         if active is None or active["id"] != action["turnId"]:
             raise Refused("This turn does not run.")
-        self.turns.stop(
-            lambda: self._echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
-        )
+
+        def say() -> None:
+            self._echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
+            self.waiting.stopped()
+
+        self.turns.stop(say)
 
     async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
         """X1, X2, X3 for backends whose history is the host's: they are handed the turns that are left."""
@@ -314,7 +328,7 @@ class Chat:
         await self._pending_changed(sender, client_seq, _stamped(sender, action))
 
     async def _pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        refusal = self.waiting.refusal(action)
+        refusal = await self.waiting.refusal(action)
         if refusal is not None:
             raise Refused(refusal)
         changes = await self.waiting.store(action)

@@ -135,6 +135,15 @@ class Prompt:
         return bool(self.so_far)
 
 
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """A message for the turn that runs (G1)."""
+
+    id: str
+    text: str
+    blocks: Sequence[Block] = ()
+
+
 class TurnFailed(Exception):
     """Raised by `Conversation.send`: the turn ends in `chat/error` with these words.
 
@@ -271,6 +280,10 @@ class TurnSink(ABC):
         """Begin a tool call. `call_id` is minted if not given; a used one raises ValueError."""
 
     @abstractmethod
+    def steering_read(self, message_id: str) -> None:
+        """The model has read a steering message that `Conversation.steer` took: from here on it is part of the turn."""
+
+    @abstractmethod
     async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
         """Ask the person (AHP `ChatInputRequest`). Raises `TurnOver` if the turn ends first."""
 
@@ -294,6 +307,23 @@ class Conversation(ABC):
         cancels what has not returned in a few seconds.
         """
         running.cancel()
+
+    async def steer(self, message: Steering) -> bool:
+        """Take a message into the turn that runs; say False if that is not possible yet (G1): the host asks again on
+        the turn's next action. One that is taken is told by `TurnSink.steering_read` when the model reads it; one that
+        the turn's end finds unread is the host's again (G2), unless `holds` says otherwise. Asked only of an agent
+        whose capabilities say `steering`, and never twice for an id that was taken.
+        """
+        return False
+
+    async def withdraw(self, message_id: str) -> bool:
+        """Give up a message that was taken and not read; say whether the model will not see it (G7)."""
+        return False
+
+    @property
+    def holds(self) -> str | None:
+        """The id of a steering message that the backend still has, and will run, though its turn ended (Q6)."""
+        return None
 
     async def close(self) -> None:
         """Free what this conversation holds. Called once; nothing runs then."""

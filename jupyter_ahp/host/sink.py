@@ -18,6 +18,8 @@ from .ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink
 Emit: TypeAlias = Callable[[Json], object]
 
 STOPPED = {"completed", "cancelled"}
+STEERING = "jupyter-ahp.steering"
+"""In a notice's `_meta`: the steering message that was read at this point of the turn."""
 
 
 def sendable(value: Any) -> Any:
@@ -42,15 +44,23 @@ def _mended(text: str) -> str:
 class ChatSink(TurnSink):
     """One turn's sink. `emit` takes a chat action, reduces it and sends it; it is not called after `end`.
 
-    `parts` are those that the turn has already, of a resumed one.
+    `parts` are those that the turn has already, of a resumed one. `steered` gives up the steering message of that id, as
+    it was said, once the model has read it; None for one that nobody handed over.
     """
 
     def __init__(
-        self, turn_id: str, emit: Emit, *, parts: Sequence[Json] = (), new_id: Callable[[], str] | None = None
+        self,
+        turn_id: str,
+        emit: Emit,
+        *,
+        parts: Sequence[Json] = (),
+        new_id: Callable[[], str] | None = None,
+        steered: Callable[[str], Json | None] = lambda message_id: None,
     ) -> None:
         self.turn_id = turn_id
         self.over = False
         self._emit = emit
+        self._steered = steered
         self._new_id = new_id or (lambda: uuid.uuid4().hex[:12])
         self._count = itertools.count(len(parts) + 1)
         self._open: tuple[str, str] | None = None
@@ -69,6 +79,17 @@ class ChatSink(TurnSink):
 
     def notice(self, text: str) -> None:
         self._part({"kind": "systemNotification", "content": text})
+
+    def steering_read(self, message_id: str) -> None:
+        if self.over:
+            return
+        message = self._steered(message_id)
+        if message is None:
+            return
+        # AHP has no part for words of a person within a turn: a notice, in these words, that says whose they are.
+        part = {"kind": "systemNotification", "content": message["text"], "_meta": {STEERING: message}}
+        self._part(part)
+        self._say("chat/pendingMessageRemoved", kind="steering", id=message_id)
 
     def resource(self, uri: str, *, content_type: str | None = None, size: int | None = None) -> None:
         part: Json = {"kind": "contentRef", "uri": uri}
@@ -193,15 +214,15 @@ class ChatSink(TurnSink):
         self._open = None
         self._turn("chat/responsePart", part=part)
 
-    def _turn(self, kind: str, **fields: Any) -> None:
-        self._say(kind, turnId=self.turn_id, **fields)
+    def _turn(self, action: str, /, **fields: Any) -> None:
+        self._say(action, turnId=self.turn_id, **fields)
 
-    def _say(self, kind: str, **fields: Any) -> None:
+    def _say(self, action: str, /, **fields: Any) -> None:
         if not self.over:
-            self._emit({"type": kind, **sendable(fields)})
+            self._emit({"type": action, **sendable(fields)})
 
-    def call_says(self, call: Call, kind: str, **fields: Any) -> None:
-        self._turn(kind, toolCallId=call.id, **fields)
+    def call_says(self, call: Call, action: str, /, **fields: Any) -> None:
+        self._turn(action, toolCallId=call.id, **fields)
 
 
 class Call(ToolCall):

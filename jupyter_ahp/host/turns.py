@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .attachments import blocks_of
-from .ports import Answer, Confirmation, Conversation, Json, Prompt, Start, StoreError, TurnFailed, TurnOver
+from .ports import (
+    Answer,
+    Confirmation,
+    Conversation,
+    Json,
+    Prompt,
+    Start,
+    Steering,
+    StoreError,
+    TurnFailed,
+    TurnOver,
+)
 from .recovery import INTERRUPTED
 from .sink import ChatSink, sendable
 
@@ -78,7 +89,9 @@ class Turns:
         chat = self._chat
         state = chat.state
         active = state["activeTurn"]
-        sink = ChatSink(active["id"], chat.publish, parts=active["responseParts"])
+        sink = ChatSink(
+            active["id"], chat.publish, parts=active["responseParts"], steered=chat.waiting.steering_read
+        )
         self._run = run = _Run(sink, clock.monotonic_ms())
         run.task = asyncio.create_task(self._work(run, active, state["turns"], tuple(self._stops)))
         chat.session.host.turn_changed()
@@ -119,6 +132,7 @@ class Turns:
         if run.sink.over:
             return  # stopped meanwhile: ends unsent (B2)
         run.sent = True
+        self._chat.go_on("started")  # what waits to steer it can be handed over from here on
         await conversation.send(
             Prompt(
                 turn_id=active["id"],
@@ -162,6 +176,7 @@ class Turns:
         self._chat.publish(end)
         self._run = None
         self._ended()
+        self._chat.waiting.given_back()
         self._chat.go_on("completed" if error is None else "failed")
 
     def stop(self, say: Callable[[], object]) -> None:
@@ -284,6 +299,33 @@ class Turns:
         self._chat.saver.soon()
         if conversation is not None:
             self._own(self._stops, self._close(conversation, tuple(self._stops)))
+
+    # ── steering ─────────────────────────────────────────────────────────────────────────────────────────────
+    async def steer(self, message: Steering) -> bool:
+        """Hand a message to the turn that runs; False when it cannot be taken yet (G1)."""
+        run, conversation = self._run, self._conversation
+        if run is None or conversation is None or not run.sent:
+            return False
+        return await self._ask(conversation.steer(message), "did not say whether it takes a steering message")
+
+    async def withdraw(self, message_id: str) -> bool:
+        """Take a message back from the backend; whether the model will not see it (G7)."""
+        if self._conversation is None:
+            return True
+        return await self._ask(self._conversation.withdraw(message_id), "did not say whether it gave one up")
+
+    @property
+    def holds(self) -> str | None:
+        """The steering message that the backend runs though no turn runs (Q6)."""
+        return self._conversation.holds if self._conversation is not None else None
+
+    async def _ask(self, answer: Coroutine[Any, Any, bool], failing: str) -> bool:
+        try:
+            async with asyncio.timeout(_GRACE):
+                return await answer
+        except Exception:
+            log.exception("The agent of %s %s", self._chat.uri, failing)
+            return False
 
     # ── what it waits for ────────────────────────────────────────────────────────────────────────────────────
     def confirmed(self, call_id: str, confirmation: Confirmation) -> None:

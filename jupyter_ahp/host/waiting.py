@@ -1,29 +1,30 @@
 """The messages that wait in one chat: put there, edited, taken back, reordered by people, started by the host.
 
-Q1 to Q8, G4. What starts when is `pending.next_step`'s to say; this module does it. A message is on disk before it is
+Q1 to Q8, G1 to G7. What starts when is `pending.next_step`'s to say; this module does it. A message is on disk before it is
 said to wait, and carries its id into the turn that it becomes, so that a crash between the two delivers it once.
 """
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
 from . import clock
-from .pending import Cause, Start, next_step
-from .ports import Json, StoreError
+from .attachments import blocks_of
+from .pending import Cause, HandOver, Start, next_step
+from .ports import Json, Steering, StoreError
 
 if TYPE_CHECKING:
     from .chat import Chat
-
-log = logging.getLogger(__name__)
 
 HOLD = "jupyter-ahp.hold"
 """In an action's `_meta`: tidy the queue, and start nothing for it."""
 PENDING_ID = "jupyter-ahp.pendingId"
 """In a message's `_meta`: the id under which it waited."""
 NO_STEERING = "The session provider does not support steering messages."
+BEING_PROCESSED = "Cannot change a steering message while it is being processed."
+ANOTHER_WAITS = "Another steering message waits to be read. Queue yours, or take that one back first."
 
 
 class Waiting:
@@ -31,13 +32,35 @@ class Waiting:
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
+        self._held: str | None = None
+        """The steering message that the backend was handed and has not read."""
 
-    def refusal(self, action: Json) -> str | None:
-        """Why what waits cannot be changed so; None if it can."""
+    # ── what people change ───────────────────────────────────────────────────────────────────────────────────
+    async def refusal(self, action: Json) -> str | None:
+        """Why what waits cannot be changed so; None if it can (G4, G5, G7)."""
+        if action.get("kind") != "steering":
+            return None
+        if action["type"] == "chat/pendingMessageRemoved":
+            return await self._removal(action["id"])
         agent = self._chat.session.agent
-        if action.get("kind") == "steering" and action["type"] == "chat/pendingMessageSet":
-            return None if agent is not None and agent.capabilities.steering else NO_STEERING
-        return None
+        if agent is None or not agent.capabilities.steering:
+            return NO_STEERING
+        waits = self._chat.state.get("steeringMessage")
+        if waits is None or (waits["id"] == action["id"] and self._held != waits["id"]):
+            return None
+        if waits["id"] != action["id"]:
+            # The slot is one: taking it would lose the words of whoever was first.
+            return BEING_PROCESSED if self._held else ANOTHER_WAITS
+        return None if _said(waits["message"]) == _said(action["message"]) else BEING_PROCESSED
+
+    async def _removal(self, message_id: str) -> str | None:
+        if self._held != message_id:
+            return None
+        if await self._chat.turns.withdraw(message_id):
+            self._held = None
+            return None
+        # It was read meanwhile, which took it out already; or the backend keeps it.
+        return BEING_PROCESSED if self._held == message_id and self._chat.turns.running else None
 
     async def store(self, action: Json) -> bool:
         """Write down what the action makes of it; say whether anything changes. Raises `StoreError`: then nothing does."""
@@ -60,13 +83,26 @@ class Waiting:
         if (action.get("_meta") or {}).get(HOLD) is not True:
             self._chat.go_on("touched")
 
+    # ── what the host does ───────────────────────────────────────────────────────────────────────────────────
+    @property
+    def offers(self) -> bool:
+        """A steering message is to be handed over as soon as the backend takes it (G1)."""
+        state = self._chat.state
+        return "activeTurn" in state and state.get("steeringMessage", {}).get("id") not in (None, self._held)
+
     async def go_on(self, cause: Cause) -> None:
-        """Start what is to start now, if anything (Q2). What cannot be started stays where it is."""
-        chat = self._chat
-        step = next_step(chat.state, cause, held=None)
-        if not isinstance(step, Start):
-            return
-        waiting = step.message
+        """Start or hand over what is to go now, if anything (Q2, G1). What cannot go stays where it is."""
+        held = self._held if "activeTurn" in self._chat.state else self._chat.turns.holds
+        step = next_step(self._chat.state, cause, held=held)
+        if isinstance(step, Start):
+            await self._start(step.message)
+        elif isinstance(step, HandOver):
+            message = step.message["message"]
+            blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
+            if await self._chat.turns.steer(Steering(step.message["id"], message["text"], blocks)):
+                self._held = step.message["id"]
+
+    async def _start(self, waiting: Json) -> None:
         message = waiting["message"]
         start = {
             "type": "chat/turnStarted",
@@ -75,10 +111,39 @@ class Waiting:
             "message": {**message, "_meta": {**(message.get("_meta") or {}), PENDING_ID: waiting["id"]}},
             "queuedMessageId": waiting["id"],
         }
-        await chat.begin(start, None)
-        state = chat.state
-        chat.record.queued, chat.record.steering = (
-            state.get("queuedMessages", []),
-            state.get("steeringMessage"),
-        )
-        chat.saver.soon()
+        await self._chat.begin(start, None)
+        self._keep()
+
+    def stopped(self) -> None:
+        """A stop takes the steering message out, right behind it and before the backend is told (G6)."""
+        waits = self._chat.state.get("steeringMessage")
+        self._held = None
+        if waits is not None:
+            self._chat.publish({"type": "chat/pendingMessageRemoved", "kind": "steering", "id": waits["id"]})
+            self._keep()
+
+    def given_back(self) -> None:
+        """The turn ended: what it was handed and did not read is the chat's again (G2)."""
+        self._held = None
+
+    def steering_read(self, message_id: str) -> Json | None:
+        """The model read it: its message, which is about to be said in the turn and taken out."""
+        waits = self._chat.state.get("steeringMessage")
+        if waits is None or waits["id"] != message_id:
+            return None
+        self._held = None
+        self._chat.record.steering = None
+        self._chat.saver.soon()
+        message: Json = waits["message"]
+        return message
+
+    def _keep(self) -> None:
+        """What waits is what the state says; written soon, since what left it is on disk elsewhere."""
+        state, record = self._chat.state, self._chat.record
+        record.queued, record.steering = state.get("queuedMessages", []), state.get("steeringMessage")
+        self._chat.saver.soon()
+
+
+def _said(message: Json) -> Json:
+    """A message without who sent it."""
+    return {key: value for key, value in message.items() if key != "_meta"}

@@ -53,7 +53,9 @@ class Stage:
         self.initial: Json = {**INITIAL, "activeTurn": {**INITIAL["activeTurn"], "responseParts": parts}}
         self.state = self.initial
         self.actions: list[Json] = []
-        self.sink = ChatSink(TURN, self.emit, parts=parts, new_id=lambda: str(next(numbers)))
+        self.sink = ChatSink(
+            TURN, self.emit, parts=parts, new_id=lambda: str(next(numbers)), steered=self.steered
+        )
 
     def emit(self, action: Json) -> None:
         """Something is said: it changes what clients have."""
@@ -61,6 +63,11 @@ class Stage:
         assert after is not self.state, f"{action['type']} changes nothing"
         self.state = after
         self.actions.append(action)
+
+    def steered(self, message_id: str) -> Json | None:
+        """The steering message of that id, as the chat holds it."""
+        waits = self.state.get("steeringMessage", {})
+        return waits["message"] if waits.get("id") == message_id else None
 
     async def confirm(self, waiting: Awaitable[Confirmation], call: str, **fields: Any) -> Confirmation:
         task = asyncio.ensure_future(waiting)
@@ -96,6 +103,19 @@ async def text(stage: Stage) -> None:
     sink.markdown("three")
     sink.reasoning("Hm")
     sink.markdown("four 😀")
+    stage.end()
+
+
+async def steering(stage: Stage) -> None:
+    """A steering message stands where the model read it, and does not wait any more; one that nobody sent is nothing"""
+    sink = stage.sink
+    sink.markdown("before")
+    words = {"text": "Mind the date", "origin": {"kind": "user"}}
+    stage.emit({"type": "chat/pendingMessageSet", "kind": "steering", "id": "s", "message": words})
+    sink.steering_read("nobody's")
+    sink.steering_read("s")
+    sink.steering_read("s")
+    sink.markdown("after")
     stage.end()
 
 
@@ -272,7 +292,7 @@ async def resumed(stage: Stage) -> None:
     stage.end("chat/error", part={"kind": "error", "error": {"errorType": "x", "message": "Broke again"}})
 
 
-SCRIPTS: list[Script] = [text, report, tools, confirmations, questions, stopped, resumed]
+SCRIPTS: list[Script] = [text, steering, report, tools, confirmations, questions, stopped, resumed]
 
 
 async def play(script: Script) -> Stage:

@@ -13,11 +13,21 @@ from hypothesis import strategies as st
 
 from jupyter_ahp.host.host import Host
 from jupyter_ahp.host.pending import Cause, HandOver, Start, Step, Wait, next_step
-from jupyter_ahp.host.ports import Json, Prompt, Store, TurnFailed, TurnSink
+from jupyter_ahp.host.ports import (
+    Capabilities,
+    Conversation,
+    Json,
+    Prompt,
+    Steering,
+    Store,
+    TurnFailed,
+    TurnSink,
+)
+from jupyter_ahp.host.ports import Start as StartOfChat
 from jupyter_ahp.host.waiting import HOLD
 from jupyter_ahp.store.files import FileStore
 from jupyter_ahp.store.memory import MemoryStore
-from tests.host.harness import Failing, Scripted, WireClient, agree, message, quiet, started, until
+from tests.host.harness import Failing, Line, Scripted, WireClient, agree, message, quiet, started, until
 
 S = "ahp-session:/s"
 
@@ -421,3 +431,224 @@ def test_Q_every_message_runs_once_or_waits_or_was_refused(steps: list[tuple[str
             await world.end()
 
     asyncio.run(live())
+
+
+# ── Steering ─────────────────────────────────────────────────────────────────────────────────────────────────────
+class Steered(Line):
+    """A conversation that takes steering when told to, and reads it when told to."""
+
+    agent: SteeredAgent
+
+    async def steer(self, message: Steering) -> bool:
+        self.agent.offered.append(message.id)
+        if self.agent.takes:
+            self.agent.taken.append(message)
+        return self.agent.takes
+
+    async def withdraw(self, message_id: str) -> bool:
+        if self.agent.gives_back:
+            self.agent.taken = [message for message in self.agent.taken if message.id != message_id]
+        return self.agent.gives_back
+
+    @property
+    def holds(self) -> str | None:
+        return self.agent.still_holds
+
+
+class SteeredAgent(Scripted):
+    capabilities = Capabilities(steering=True, withdraw_steering=True)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes = True
+        self.gives_back = True
+        self.still_holds: str | None = None
+        self.offered: list[str] = []
+        self.taken: list[Steering] = []
+        self.sink: TurnSink | None = None
+        self.words: asyncio.Queue[str] = asyncio.Queue()
+        self.texts: list[str] = []
+        self.play = self._play
+
+    async def _play(self, prompt: Prompt, sink: TurnSink) -> None:
+        self.sink = sink
+        self.texts.append(prompt.text)
+        while (word := await self.words.get()) != "done":
+            if word == "read":
+                sink.steering_read(self.taken.pop(0).id)
+            elif word == "resumable":
+                raise TurnFailed("test", "It failed.", resumable=True)
+            else:
+                sink.markdown(word)
+
+    async def open(self, start: StartOfChat) -> Conversation:
+        return Steered(self, start)
+
+
+@pytest.fixture
+def agent(request: pytest.FixtureRequest) -> Scripted:
+    return SteeredAgent() if "steered" in request.fixturenames else Scripted()
+
+
+@pytest.fixture
+def steered(agent: Scripted) -> SteeredAgent:
+    assert isinstance(agent, SteeredAgent)
+    return agent
+
+
+async def steer(client: WireClient, chat: str, name: str, text: str | None = None) -> Json:
+    return await client.do(
+        chat, "chat/pendingMessageSet", kind="steering", id=name, message=message(text or name)
+    )
+
+
+async def test_G1_steering_goes_into_the_turn_and_stands_where_the_model_read_it(
+    host: Host, client: WireClient, other: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await other.subscribe(chat)
+    await client.start(chat, "first")
+    steered.words.put_nowait("before")
+    await steer(client, chat, "s", "mind the date")
+    assert other.state(chat)["steeringMessage"]["id"] == "s"
+    await until(lambda: steered.taken)
+    for word in ("read", "after", "done"):
+        steered.words.put_nowait(word)
+    await until(lambda: not client.running(chat))
+
+    turn = client.state(chat)["turns"][0]
+    assert [part.get("content") for part in turn["responseParts"]] == ["before", "mind the date", "after"]
+    said = turn["responseParts"][1]["_meta"]["jupyter-ahp.steering"]
+    assert said["_meta"]["jupyter-ahp.sender"] == "user:alice"
+    assert "steeringMessage" not in client.state(chat)
+    assert steered.texts == ["first"]
+    await agree(host, client, other)
+
+
+async def test_G1_a_backend_that_cannot_take_it_yet_is_asked_again_on_its_next_action(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    steered.takes = False
+    await client.start(chat, "first")
+    await steer(client, chat, "s")
+    await until(lambda: steered.offered)
+    count = len(steered.offered)
+    steered.takes = True
+    steered.words.put_nowait("a piece")
+    await until(lambda: steered.taken)
+    assert steered.offered == ["s"] * len(steered.offered)
+    assert len(steered.offered) > count
+
+
+async def test_G2_G3_unread_at_the_turns_end_it_runs_next_ahead_of_the_queue(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await client.start(chat, "first")
+    await queue(client, chat, "queued")
+    await steer(client, chat, "s")
+    await until(lambda: steered.taken)
+    for _ in range(3):
+        steered.words.put_nowait("done")
+    await until(lambda: len(client.state(chat)["turns"]) == 3)
+    assert steered.texts == ["first", "s", "queued"]
+    starts = [env["action"] for env in client.envelopes if env["action"]["type"] == "chat/turnStarted"]
+    assert [start.get("queuedMessageId") for start in starts] == [None, "s", "queued"]
+
+
+async def test_G3_with_no_turn_running_it_is_a_turn_of_its_own(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await steer(client, chat, "s")
+    await until(lambda: client.running(chat))
+    assert client.state(chat)["activeTurn"]["message"]["text"] == "s"
+    assert "steeringMessage" not in client.state(chat)
+    steered.words.put_nowait("done")
+
+
+async def test_G3_behind_a_resumable_failure_it_goes_into_the_next_turn(
+    client: WireClient, chat: str, steered: SteeredAgent, host: Host
+) -> None:
+    turn = await client.start(chat, "first")
+    steered.words.put_nowait("resumable")
+    await until(lambda: not client.running(chat))
+    await steer(client, chat, "s")
+    await quiet(host)
+    assert not client.running(chat)
+
+    await client.do(chat, "chat/turnResume", turnId=turn)
+    await until(lambda: steered.taken)
+    steered.words.put_nowait("read")
+    steered.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    assert steered.texts == ["first", "first"]
+
+
+async def test_G5_sent_again_it_is_answered_once_handed_over_and_cannot_change(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await client.start(chat, "first")
+    await steer(client, chat, "s")
+    await until(lambda: steered.taken)
+    assert "rejectionReason" not in await steer(client, chat, "s")
+    changed = await steer(client, chat, "s", "other words")
+    assert changed["rejectionReason"] == "Cannot change a steering message while it is being processed."
+    assert steered.offered == ["s"]
+    steered.words.put_nowait("done")
+
+
+async def test_G6_a_stop_takes_it_out_behind_the_stop_and_starts_nothing(
+    client: WireClient, chat: str, steered: SteeredAgent, host: Host
+) -> None:
+    turn = await client.start(chat, "first")
+    await steer(client, chat, "s")
+    await until(lambda: steered.taken)
+    await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await quiet(host)
+    kinds = client.kinds(chat)
+    assert kinds[kinds.index("chat/turnCancelled") + 1] == "chat/pendingMessageRemoved"
+    assert "steeringMessage" not in client.state(chat)
+    assert not client.running(chat)
+
+
+async def test_G7_taken_back_it_is_withdrawn_from_the_backend(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await client.start(chat, "first")
+    await steer(client, chat, "s")
+    await until(lambda: steered.taken)
+    said = await client.do(chat, "chat/pendingMessageRemoved", kind="steering", id="s")
+    assert "rejectionReason" not in said
+    assert not steered.taken
+    steered.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    assert len(client.state(chat)["turns"]) == 1
+
+
+async def test_G7_a_backend_that_cannot_withdraw_keeps_it(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    steered.gives_back = False
+    await client.start(chat, "first")
+    await steer(client, chat, "s")
+    await until(lambda: steered.taken)
+    said = await client.do(chat, "chat/pendingMessageRemoved", kind="steering", id="s")
+    assert said["rejectionReason"] == "Cannot change a steering message while it is being processed."
+    assert client.state(chat)["steeringMessage"]["id"] == "s"
+    steered.words.put_nowait("done")
+    steered.words.put_nowait("done")
+
+
+async def test_Q6_nothing_starts_while_the_backend_holds_steering_that_it_has_not_run(
+    client: WireClient, chat: str, steered: SteeredAgent, host: Host
+) -> None:
+    await client.start(chat, "first")
+    await queue(client, chat, "queued")
+    steered.still_holds = "s"
+    steered.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    await quiet(host)
+    assert waiting(client, chat) == ["queued"]
+    steered.still_holds = None
+    await queue(client, chat, "more")
+    await until(lambda: client.running(chat))
+    for _ in range(2):
+        steered.words.put_nowait("done")
