@@ -15,6 +15,7 @@ from jupyter_ahp.host import connection as connection_module
 from jupyter_ahp.host import turns as turns_module
 from jupyter_ahp.host.channels import ChatChannel
 from jupyter_ahp.host.ports import Json, Prompt, ToolCall, TurnFailed, TurnSink
+from jupyter_ahp.host.sink import ChatSink
 from jupyter_ahp.protocol.reducers import REDUCERS
 from jupyter_ahp.store.memory import MemoryStore
 from tests.host.harness import ROOT, Scripted, WireClient, agree, comparable, message, quiet, started, until
@@ -96,7 +97,7 @@ class World:
     def __init__(self) -> None:
         self.agent = Scripted()
         self.agent.play = self._play
-        self.sink: TurnSink | None = None
+        self.sink: ChatSink | None = None
         self.call: ToolCall | None = None
         self.over = asyncio.Event()
         self.outcome: str = "complete"
@@ -121,6 +122,7 @@ class World:
             await self.watchers[name].subscribe(self.chat, **how)
 
     async def _play(self, prompt: Prompt, sink: TurnSink) -> None:
+        assert isinstance(sink, ChatSink)
         self.sink, self.call, self.over = sink, None, asyncio.Event()
         await self.over.wait()
         if self.outcome == "fail":
@@ -130,27 +132,49 @@ class World:
     def state(self) -> Json:
         return self.direct.state(self.chat)
 
-    async def _on(self) -> None:
-        """The agent has what was started."""
-        before = self.sink
-        if self.direct.running(self.chat):
-            await until(lambda: self.sink is not None and (self.sink is not before or not self.over.is_set()))
+    @property
+    def running(self) -> str | None:
+        """The id of the turn that runs."""
+        turn: str | None = self.state.get("activeTurn", {}).get("id")
+        return turn
 
     # What may happen; each does nothing where it cannot.
     async def start(self, number: int) -> None:
-        who = self.watchers[self.NAMES[number % 3]]
+        name = self.NAMES[number % 3]
+        who = self.watchers["direct" if name in self.away else name]
         self.count += 1
-        busy = self.direct.running(self.chat)
-        await who.dispatch(
+        turn = f"t{self.count}"
+        sent = await who.dispatch(
             self.chat,
             "chat/turnStarted",
-            turnId=f"t{self.count}",
+            turnId=turn,
             startedAt=f"2026-03-01T10:{self.count % 60:02}:00.000Z",
             message=message(f"go {self.count}"),
         )
-        if not busy:
-            await until(lambda: self.direct.running(self.chat))
-            await until(lambda: self.sink is not None and self.sink.turn_id == f"t{self.count}")
+        await until(lambda: sent not in who.pending)
+        if self.running == turn:
+            await self._handed(turn)
+
+    async def _handed(self, turn: str) -> None:
+        """The agent has it."""
+        await until(lambda: self.sink is not None and self.sink.turn_id == turn and not self.sink.over)
+
+    async def queue(self, number: int) -> None:
+        waiting = [entry["id"] for entry in self.state.get("queuedMessages", ())]
+        match number % 4:
+            case 0 | 1:
+                self.count += 1
+                fields: Json = {
+                    "kind": "queued",
+                    "id": f"q{self.count}",
+                    "message": message(f"queued {self.count}"),
+                }
+                await self.direct.do(self.chat, "chat/pendingMessageSet", **fields)
+            case 2:
+                await self.direct.do(self.chat, "chat/queuedMessagesReordered", order=waiting[::-1])
+            case 3:
+                gone = waiting[number % len(waiting)] if waiting else "none"
+                await self.direct.do(self.chat, "chat/pendingMessageRemoved", kind="queued", id=gone)
 
     async def say(self, number: int) -> None:
         sink = self.sink
@@ -184,25 +208,45 @@ class World:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def end(self, number: int) -> None:
-        if self.direct.running(self.chat):
+        turn = self.running
+        if turn is not None:
+            await self._handed(turn)
             self.outcome = "fail" if number % 3 == 0 else "complete"
             self.over.set()
-            await until(lambda: not self.direct.running(self.chat))
+            await until(lambda: self.running != turn)
 
     async def stop(self, number: int) -> None:
-        if self.direct.running(self.chat):
-            turn = self.state["activeTurn"]["id"]
-            await self.direct.do(self.chat, "chat/turnCancelled", turnId=turn, duration=number)
+        if self.running is not None:
+            await self.direct.do(self.chat, "chat/turnCancelled", turnId=self.running, duration=number)
 
     async def resume(self, number: int) -> None:
         if self.state["turns"]:
-            before = len(self.agent.prompts)
-            echo = await self.direct.do(self.chat, "chat/turnResume", turnId=self.state["turns"][-1]["id"])
+            turn = self.state["turns"][-1]["id"]
+            echo = await self.direct.do(self.chat, "chat/turnResume", turnId=turn)
             if "rejectionReason" not in echo:
-                await until(lambda: len(self.agent.prompts) > before)
+                await self._handed(turn)
+
+    async def burst(self, number: int) -> None:
+        """Text, with something of the session's between."""
+        if self.sink is not None:
+            self.sink.markdown("long " * 100 * (number % 5))
+            for index in range(number % 4):
+                self.sink.markdown(f"before {index} ")
+                await self.direct.do(
+                    S, "session/titleChanged", title=f"between {self.count} {number} {index}"
+                )
+                self.sink.markdown(f"after {index} ")
+
+    async def turn(self, number: int) -> None:
+        """A whole turn."""
+        await self.start(number)
+        await self.say(number)
+        await self.end(1)
 
     async def rewind(self, number: int) -> None:
         turns = self.state["turns"]
+        if number % 8 > 3 and len(turns) < 8:
+            return
         keep = {"turnId": turns[number % len(turns)]["id"]} if turns and number % 4 else {}
         await self.direct.do(self.chat, "chat/truncated", **keep)
 
@@ -249,11 +293,8 @@ class World:
 
     async def back(self, number: int) -> None:
         for name in sorted(self.away):
-            await self._come_back(self.watchers[name])
+            await self.watchers[name].reconnect()
             self.away.discard(name)
-
-    async def _come_back(self, client: WireClient) -> None:
-        await client.reconnect()
 
     async def stall(self, number: int) -> None:
         if "slow" not in self.away:
@@ -268,9 +309,6 @@ class World:
         if name not in self.away:
             how: list[Json] = [{}, {"view": {"turns": number % 3}}, {"delivery": {"maxLatencyMs": 500}}]
             await self.watchers[name].subscribe(self.chat, **how[number % 3])
-
-    async def unload(self, number: int) -> None:
-        await self.host.sweep()
 
     async def check(self) -> None:
         """Everyone comes back, everything is passed on: all hold the same."""
@@ -292,8 +330,12 @@ class World:
         await agree(self.host, *self.watchers.values())
 
     async def finish(self) -> None:
-        self.over.set()
+        for entry in self.state.get("queuedMessages", ()):
+            fields: Json = {"kind": "queued", "id": entry["id"], "_meta": {"jupyter-ahp.hold": True}}
+            await self.direct.do(self.chat, "chat/pendingMessageRemoved", **fields)
         await self.check()
+        while self.running is not None:
+            await self.end(1)
         await quiet(self.host)
         await self.check()
         channel = self.host.sessions["s"].chats[self.chat].channel
@@ -312,20 +354,32 @@ class World:
 
 OPERATIONS: tuple[Callable[[World, int], Awaitable[None]], ...] = (
     World.start,
+    World.turn,
+    World.turn,
+    World.turn,
     World.say,
     World.say,
     World.say,
     World.say,
     World.say,
+    World.say,
+    World.burst,
+    World.burst,
     World.end,
     World.stop,
     World.resume,
     World.rewind,
     World.answer,
+    World.answer,
+    World.answer,
     World.change,
+    World.queue,
+    World.queue,
+    World.fetch,
     World.fetch,
     World.leave,
     World.back,
+    World.stall,
     World.stall,
     World.trickle,
     World.resubscribe,
@@ -333,7 +387,7 @@ OPERATIONS: tuple[Callable[[World, int], Awaitable[None]], ...] = (
 _steps = st.lists(
     st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 40)),
     min_size=10,
-    max_size=60,
+    max_size=90,
 )
 
 
@@ -353,7 +407,7 @@ async def _live(steps: list[tuple[int, int]]) -> None:
 
 
 @given(_steps)
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=60)
 def test_every_watcher_holds_what_the_pure_reducer_makes_of_it(steps: list[tuple[int, int]]) -> None:
     with (
         mock.patch.object(connection_module, "SOFT_LIMIT", 1_500),
