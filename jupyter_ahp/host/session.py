@@ -423,9 +423,11 @@ class Session:
 
     def _check_config(self, action: Json) -> None:
         properties = ((self.state.get("config") or {}).get("schema") or {}).get("properties", {})
-        for key in action["config"]:
+        for key, value in action["config"].items():
             if key not in properties:
                 raise Refused(f"This session has no setting {key!r}.")
+            if not _fits(value, properties[key]):
+                raise Refused(f"{properties[key].get('title', key)} cannot be {value!r}.")
             if self.used and not properties[key].get("sessionMutable"):
                 raise Refused(f"{properties[key].get('title', key)} cannot be changed once a chat has begun.")
 
@@ -442,3 +444,19 @@ class Session:
         """A client left: what it announced is gone."""
         if any(client["clientId"] == client_id for client in self.state["activeClients"]):
             self._publish({"type": "session/activeClientRemoved", "clientId": client_id})
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def _fits(value: object, setting: Json) -> bool:
+    """Whether a setting can have this value (AHP 2.1, `ConfigPropertySchema`)."""
+    kind = _TYPES.get(setting.get("type", ""), object)
+    is_right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+    return (is_right or kind is object) and ("enum" not in setting or value in setting["enum"])
