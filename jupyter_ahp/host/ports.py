@@ -127,6 +127,10 @@ class Prompt:
     model_config: Mapping[str, Any] = field(default_factory=dict)
     history: Sequence[Json] = ()
     """The chat's ended turns, oldest first (AHP `Turn`); never to be changed."""
+    prefaces: Mapping[str, str] = field(default_factory=dict)
+    """What the host has to say on a turn (B3), by turn id, such as what a side chat's source said (S6): for the model,
+    ahead of what that turn's message says, and nowhere else. A backend that is handed its history anew on each turn says
+    them each time; one with a memory of its own looks for this turn's alone."""
     so_far: Sequence[Json] = ()
     """For a resumed turn: the response parts that it already has, its error included. Else empty."""
 
@@ -485,6 +489,10 @@ class Store(ABC):
         Without a turn that was begun since `open`, it is not kept. Never raises for a failing disk (that is logged, and
         made good by `end_turn`), only `StoreError` when the store is not open.
         """
+
+    @abstractmethod
+    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
+        """Ended turns all at once, behind those that are there: what a fork copies, what a rewind gives back."""
 
     @abstractmethod
     async def end_turn(self, session_id: str, chat: str, turn: Json) -> None:

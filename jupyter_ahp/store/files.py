@@ -23,7 +23,7 @@ import asyncio
 import logging
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -204,6 +204,11 @@ class FileStore(Store):
             lambda files: files.end(turn_id, data),
         )
 
+    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
+        await self._write(
+            session_id, chat, "has turns that could not be saved", lambda files: files.add(_encoded(turns))
+        )
+
     async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
         await self._write(
             session_id, chat, "was rewound, which could not be saved", lambda files: files.truncate(keep)
@@ -313,3 +318,7 @@ def _session(folder: Path) -> SessionRecord | Unreadable | None:
 def _belongs(document: Json, folder: Path) -> bool:
     session_id = document.get("id")
     return isinstance(session_id, str) and folder_name(session_id) == folder.name
+
+
+def _encoded(turns: Sequence[Json]) -> list[bytes]:
+    return [documents.encode(turn, f"The turn {documents.turn_id(turn)}") for turn in turns]

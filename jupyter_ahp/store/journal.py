@@ -115,13 +115,19 @@ class ChatFiles:
             # Harmless: `after` tells that the turn ended.
             _log.warning("The journal of an ended turn stays: %s", because(error))
 
+    def add(self, turns: list[bytes]) -> None:
+        self._append_or_refuse(*(b'{"turn":%b}\n' % turn for turn in turns))
+
     def truncate(self, keep: str | None) -> None:
+        self._append_or_refuse(documents.encode({"truncate": keep}, "A rewind") + b"\n")
+
+    def _append_or_refuse(self, *lines: bytes) -> None:
+        """Refused is refused: what people were told did not happen must not happen later."""
         self._make_ready()
-        line = documents.encode({"truncate": keep}, "A rewind") + b"\n"
         try:
-            self._append(line)
+            self._append(*lines)
         except OSError:
-            self._owed.pop()  # refused; turns that people see again must not vanish later
+            del self._owed[len(self._owed) - len(lines) :]
             raise
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -110,6 +111,10 @@ class MemoryStore(Store):
             kept.active = None
             kept.actions = []
             kept.runs = False
+
+    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
+        added = [(known := turn_id(turn), encode(turn, f"The turn {known}")) for turn in turns]
+        self._chat(session_id, chat).turns += added
 
     async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
         kept = self._chat(session_id, chat)

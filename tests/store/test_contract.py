@@ -92,6 +92,18 @@ async def test_turns_come_back_in_order(kept: Kept) -> None:
     assert await store.load_chat(SESSION, CHAT) == StoredChat(chat(), turns)
 
 
+async def test_S2_many_turns_at_once_come_back_behind_those_that_are_there(kept: Kept) -> None:
+    await kept.store.end_turn(SESSION, CHAT, ended("t1"))
+    await kept.store.put_turns(SESSION, CHAT, [ended("t2"), ended("t3")])
+    await kept.store.put_turns(SESSION, CHAT, [])
+    await kept.store.truncate(SESSION, CHAT, "t2")
+    await kept.store.put_turns(SESSION, CHAT, [ended("t4")])
+
+    store = await kept.restart()
+
+    assert [turn["id"] for turn in (await store.load_chat(SESSION, CHAT)).turns] == ["t1", "t2", "t4"]
+
+
 async def test_a_running_turn_comes_back_with_what_was_reported(kept: Kept) -> None:
     await kept.store.end_turn(SESSION, CHAT, ended("t1"))
     await kept.store.begin_turn(SESSION, CHAT, active("t2"))
