@@ -335,20 +335,24 @@ async def test_config_is_checked_against_the_schema(client: WireClient, agent: S
         "properties": {
             "mode": {"type": "string", "title": "Mode", "default": "ask", "sessionMutable": True},
             "tone": {"type": "string", "title": "Tone"},
+            "level": {"type": "number", "title": "Level", "enum": [1, 2], "sessionMutable": True},
         },
     }
     chat = await client.create(S, config={"tone": "dry"})
     assert client.state(S)["config"]["values"] == {"mode": "ask", "tone": "dry"}
 
     await client.do(S, "session/configChanged", config={"tone": "warm"})
-    await client.do(S, "session/configChanged", config={"no such": 1})
+    wrong: list[Json] = [{"no such": 1}, {"level": 3}, {"level": True}, {"level": "1"}, {"tone": 7}]
+    for config in wrong:
+        await client.do(S, "session/configChanged", config=config)
+    await client.do(S, "session/configChanged", config={"level": 2})
     await client.say(chat, "begin")
     await client.do(S, "session/configChanged", config={"tone": "cold"})
     await client.do(S, "session/configChanged", config={"mode": "act"})
 
-    assert client.state(S)["config"]["values"] == {"mode": "act", "tone": "warm"}
-    assert [refusal["action"]["config"] for refusal in client.refusals] == [{"no such": 1}, {"tone": "cold"}]
-    assert agent.lines[0].start.config == {"mode": "ask", "tone": "warm"}
+    assert client.state(S)["config"]["values"] == {"mode": "act", "tone": "warm", "level": 2}
+    assert [refusal["action"]["config"] for refusal in client.refusals] == [*wrong, {"tone": "cold"}]
+    assert agent.lines[0].start.config == {"mode": "ask", "tone": "warm", "level": 2}
 
 
 async def test_an_unchanged_active_client_is_echoed_to_nobody(client: WireClient, other: WireClient) -> None:
@@ -433,16 +437,17 @@ async def test_T7_what_a_client_may_not_say_comes_back_to_it_alone(
     await other.subscribe(S)
     before = len(other.envelopes)
 
-    for action in (
-        {"type": "session/ready"},
-        {"type": "session/defaultChatChanged", "defaultChat": "ahp-chat:/x"},
-        {"type": "session/chatRemoved", "chat": "ahp-chat:/x"},
-        {"type": "session/noSuchThing"},
-        {"type": "session/titleChanged", "title": 7},
-        {"type": "chat/draftChanged"},
-        {"type": "session/workingDirectorySet", "directory": "file:///x"},
-    ):
-        await client.do(S, action.pop("type"), **action)
+    refused: list[tuple[str, Json]] = [
+        ("session/ready", {}),
+        ("session/defaultChatChanged", {"defaultChat": "ahp-chat:/x"}),
+        ("session/chatRemoved", {"chat": "ahp-chat:/x"}),
+        ("session/noSuchThing", {}),
+        ("session/titleChanged", {"title": 7}),
+        ("chat/draftChanged", {}),
+        ("session/workingDirectorySet", {"directory": "file:///x"}),
+    ]
+    for kind, fields in refused:
+        await client.do(S, kind, **fields)
 
     assert len(client.refusals) == 7
     assert all(refusal["rejectionReason"] for refusal in client.refusals)
