@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.extension.application import ExtensionApp
 from tornado import web
-from traitlets import Dict, Float, Integer, List, Unicode, default
+from traitlets import Dict, Float, Integer, List, TraitError, Unicode, default
 from traitlets.config import Configurable
 
 from ._version import __version__
 from .handlers import AHPWebSocketHandler, Sockets, StatusHandler
+from .host.grants import OWNER, ROLES, Grants
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -60,6 +61,18 @@ class AHPExtension(ExtensionApp):
         config=True,
         help="The providers that are served, in this order. Default: all that are found.",
     )
+    roles = Dict(
+        {name: list(grants) for name, grants in ROLES.items()},
+        config=True,
+        help="""What each role may do: a list of grants, such as ["session:read", "chat:send"]. These are added to the
+        built-in roles guest, member and owner. The grants are listed in the documentation, *Who may do what*.""",
+    )
+    members = Dict(
+        config=True,
+        help="""Who has which role, by the username that the identity provider gives. The server's own token or
+        password always has the role owner.""",
+    )
+    default_role = Unicode(OWNER, config=True, help="The role of a user whom `members` does not name.")
     heartbeat_interval = Float(
         30,
         min=0,
@@ -85,6 +98,7 @@ class AHPExtension(ExtensionApp):
 
     # ── What is wired to what ────────────────────────────────────────────────────────────────────────────────────
     def initialize_settings(self) -> None:
+        self._grants = self._who_may_do_what()
         self._sockets = Sockets()
         self._starting: asyncio.Task[Host] | None = None
         self._served: list[Agent] = []
@@ -92,6 +106,17 @@ class AHPExtension(ExtensionApp):
         os.environ[SERVER_INFO] = str(Path(server.info_file).absolute())
         scrubbed = server.web_app.settings.get("extra_log_scrub_param_keys", [])
         self.settings["extra_log_scrub_param_keys"] = [*scrubbed, "tkn"]
+
+    def _who_may_do_what(self) -> Grants:
+        """The configured roles. Raises `TraitError`: better that nothing is served than that everybody may do everything."""
+        if not self._linked:
+            raise TraitError(
+                "The configuration of AHPExtension was not read; the reason is above. Not served."
+            )
+        try:
+            return Grants(self.roles, self.members, self.default_role)
+        except ValueError as error:
+            raise TraitError(f"AHPExtension.{error} Not served.") from error
 
     def initialize_handlers(self) -> None:
         socket = {
@@ -115,6 +140,7 @@ class AHPExtension(ExtensionApp):
             default_agent=self.default_agent,
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
+            grants=self._grants,
             on_activity=self._note_activity,
         )
         return Host(FileStore(Path(self.data_dir)), self._served, options)

@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING, Any
 from jupyter_server.auth.decorator import ws_authenticated
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
-from jupyter_server.utils import ensure_async
 from tornado import web
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from .host.ports import Frame
-from .identity import principal_of
+from .identity import AUTH_RESOURCE, authorizer_of, principal_of
 
 if TYPE_CHECKING:
     from .host.connection import Connection
     from .host.host import Host
-
-AUTH_RESOURCE = "ahp"
-"""The resource that a Jupyter `Authorizer` is asked about: `execute` for the WebSocket, `read` for the status."""
 
 SILENT_PINGS = 3
 """A client that answered none of so many pings in a row is gone."""
@@ -212,10 +208,10 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        user = self.current_user
-        # `is_authorized` may be async; an awaitable that nobody awaits is true.
-        if not await ensure_async(self.authorizer.is_authorized(self, user, "execute", self.auth_resource)):
-            raise web.HTTPError(403, f"{user.username} may not use this server's agents (resource 'ahp').")
+        # What else than reading they may do is asked by operation (P).
+        if not await authorizer_of(self)("read"):
+            name = self.current_user.username
+            raise web.HTTPError(403, f"{name} may not use this server's agents (resource 'ahp').")
         self._host = await self._running_host()
         await super().get(*args, **kwargs)
 
@@ -234,7 +230,8 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         assert connection is not None
         self.set_nodelay(True)
         stream = connection.stream if self.get_compression_options() is None else None
-        self._connection = self._host.connect(SocketTransport(self, stream), principal_of(self.current_user))
+        transport = SocketTransport(self, stream)
+        self._connection = self._host.connect(transport, principal_of(self), authorizer_of(self))
         self._sockets.add(self)
         if self._heartbeat_interval > 0:
             self._heart = asyncio.ensure_future(self._heartbeat())
@@ -302,7 +299,7 @@ class StatusHandler(APIHandler):
 
     @web.authenticated
     async def get(self) -> None:
-        user = self.current_user
-        if not await ensure_async(self.authorizer.is_authorized(self, user, "read", self.auth_resource)):
-            raise web.HTTPError(403, f"{user.username} may not read the status of this server's agents.")
+        if not await authorizer_of(self)("read"):
+            name = self.current_user.username
+            raise web.HTTPError(403, f"{name} may not read the status of this server's agents.")
         self.finish(json.dumps(await self._status()))

@@ -27,6 +27,7 @@ from ..protocol.errors import (
 )
 from ..protocol.validate import check_params
 from .envelope import PLAIN, Envelope, Joined, Spelling, encode, respell
+from .grants import Authorize, Gate
 from .ports import Frame, Json, Principal, StoreError, Transport
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Client:
     """What outlives a socket: a client id's version and which of its actions were taken."""
 
     client_id: str
+    principal: str
+    """Whose it is: a client id is no secret, so nobody else is taken for it."""
     version: str
     spelling: Spelling
     older_window: bool
@@ -101,9 +104,12 @@ class NoVersion(ProtocolError):
 class Connection:
     """A client's socket, as the host sees it."""
 
-    def __init__(self, host: Host, transport: Transport, principal: Principal) -> None:
+    def __init__(
+        self, host: Host, transport: Transport, principal: Principal, authorize: Authorize | None = None
+    ) -> None:
         self.host = host
         self.principal = principal
+        self.gate = Gate(host.options.grants.role_of(principal), authorize)
         self.client: Client | None = None
         self.version = "0"
         self.spelling = PLAIN
@@ -158,6 +164,7 @@ class Connection:
 
     async def _run(self, handler: Handler, request: jsonrpc.Request) -> None:
         try:
+            await self.gate.check(request.method, request.params)
             result = await handler(self, request.params)
         except ProtocolError as error:
             self._answer(request.id, error=error)
@@ -252,7 +259,7 @@ class Connection:
         refusal.provider = self.host.provider_of(channel)
         self.took(client_seq, refusal)
         target = self.host.connection_of(self.client_id) if self.gone else self
-        if target is not None:
+        if target is not None and target.principal.id == self.principal.id:
             target.deliver(refusal)
 
     def took(self, client_seq: int, answer: Envelope) -> None:

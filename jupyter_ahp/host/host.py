@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from .chat import Chat, empty_summary
 from .connection import Client, Connection
 from .envelope import PLAIN, Envelope, Spelling, encode, respell
 from .files import Files
+from .grants import Authorize, Grants, takes
 from .methods import METHODS
 from .ports import Agent, Frame, Json, Principal, SessionRecord, Store, StoreError, Transport, Unreadable
 from .roster import Roster
@@ -49,6 +50,8 @@ class HostOptions:
     """Absolute path that a session works in when it names none; "": none."""
     name: str = "jupyter-ahp"
     version: str = ""
+    grants: Grants = field(default_factory=Grants)
+    """Who may do what; by default, everybody everything."""
     on_activity: Callable[[], None] | None = None
     """Called when a turn starts, while one runs (every few seconds), and when it ends."""
 
@@ -327,9 +330,11 @@ class Host:
         return [Path(default).as_uri()] if default else []
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────────────────
-    def connect(self, transport: Transport, principal: Principal) -> Connection:
-        """A client's socket is open."""
-        connection = Connection(self, transport, principal)
+    def connect(
+        self, transport: Transport, principal: Principal, authorize: Authorize | None = None
+    ) -> Connection:
+        """A client's socket is open. `authorize`: whom else to ask, beside the roles, what this person may do."""
+        connection = Connection(self, transport, principal, authorize)
         self.connections.add(connection)
         return connection
 
@@ -338,7 +343,9 @@ class Host:
         connection.client = client
         connection.version = client.version
         connection.spelling = client.spelling
-        self.clients.pop(client.client_id, None)
+        before = self.clients.pop(client.client_id, None)
+        if before is not None and before.principal != client.principal:
+            self.keep_client(client.client_id, ())  # what it announces is for its own person to run
         self.clients[client.client_id] = client
         self._last_seen[client.client_id] = clock.monotonic_ms()
         live = {other.client_id for other in self.connections}
@@ -357,9 +364,11 @@ class Host:
         return next((other for other in self.connections if other.client_id == client_id), None)
 
     def tell_root(self, method: str, params: Json, provider: str | None = None) -> None:
-        """A notification to all who watch the root, encoded once for each spelling (AHP 2.3)."""
+        """A notification to all who watch the root and may see sessions, encoded once for each spelling (AHP 2.3)."""
         frames: dict[Spelling, Frame] = {}
         for connection in self.root.watchers:
+            if not connection.gate.holds("session:read"):
+                continue
             spelling = connection.spelling
             frame = frames.get(spelling)
             if frame is None:
@@ -415,12 +424,22 @@ class Host:
             connection.reject(uri, action, client_seq, "An action needs a type.")
         elif not client.take(client_seq, uri, action):
             await self._answer_again(connection, uri, client_seq)
+        elif (reason := await self._refusal(connection, uri, action)) is not None:
+            connection.reject(uri, action, client_seq, reason)
         elif chat is not None:
             chat.admit(connection, client_seq, action)
         elif session is not None:
             await session.admit(connection, client_seq, action)
         else:
             self._root_action(connection, client_seq, action)
+
+    @staticmethod
+    async def _refusal(connection: Connection, uri: str, action: Json) -> str | None:
+        """Why this person may not dispatch this action (P1 to P9); None if they may."""
+        needed = takes(action["type"], action)
+        if needed is not None:
+            return await connection.gate.refusal(needed)
+        return rejection(action, uris.channel_kind(uri)) or f"This host does not act on {action['type']}."
 
     def _root_action(self, connection: Connection, client_seq: int, action: Json) -> None:
         problem = rejection(action, "root")

@@ -81,13 +81,18 @@ async def initialize(connection: Connection, params: Json) -> Json:
     except ProtocolError as error:
         raise NoVersion(error.code, error.message, error.data) from error
     await host.ready()
+    granted = await connection.gate.granted()
     info = params.get("clientInfo") or {}
     meta = params.get("_meta") or {}
     older = str(info.get("name", "")).startswith("vscode-") and meta.get("vscode.ahpSessionUris") is not True
     asked = str(params.get("channel") or uris.ROOT)
     spelling = Spelling(by_provider=older, root=asked if uris.is_root(asked) else uris.ROOT)
     known = host.clients.get(params["clientId"])
-    client = Client(params["clientId"], version, spelling, older)
+    if known is not None and known.principal != connection.principal.id:
+        if host.connection_of(known.client_id) is not None:
+            raise invalid_params("Somebody else is connected under this clientId: take one of your own.")
+        known = None
+    client = Client(params["clientId"], connection.principal.id, version, spelling, older)
     if known is not None:
         client.taken, client.answers = known.taken, known.answers
     host.greet(connection, client)
@@ -100,7 +105,11 @@ async def initialize(connection: Connection, params: Json) -> Json:
         "serverSeq": host.hub.sequence.last,
         "serverInfo": {"name": host.options.name, "version": host.options.version},
         "snapshots": [_snapshot(connection, channel) for channel in channels],
-        "_meta": {"jupyter-ahp.principal": connection.principal.id},  # which sender (T3) is the client's own
+        "_meta": {
+            "jupyter-ahp.principal": connection.principal.id,  # which sender (T3) is the client's own
+            "jupyter-ahp.role": connection.gate.role.name,
+            "jupyter-ahp.grants": granted,
+        },
     }
     directories = host.directories(None)
     if directories:
@@ -111,13 +120,17 @@ async def initialize(connection: Connection, params: Json) -> Json:
 
 
 async def _channels(connection: Connection, names: Iterable[Any]) -> tuple[list[Channel], list[str]]:
-    """These channels, all loaded in this tick, and the names of those that are not here (any more)."""
+    """These channels, all loaded in this tick, and the names of those that are not here, or not for this person (P1)."""
     host = connection.host
     wanted: dict[str, str] = {}
     missing = []
     for name in names:
         try:
-            channel = await host.channel(_uri(connection, name))
+            uri = _uri(connection, name)
+            if not await connection.gate.may_read(uri):
+                missing.append(name)
+                continue
+            channel = await host.channel(uri)
         except ProtocolError:
             missing.append(name)
         else:
@@ -136,10 +149,11 @@ async def reconnect(connection: Connection, params: Json) -> Json:
     host = connection.host
     if connection.client is not None:
         raise ProtocolError(INVALID_REQUEST, "This connection is initialised already.")
-    client = host.clients.get(params["clientId"])
-    if client is None:
-        raise ProtocolError(NOT_FOUND, "This host does not know the client any more: say `initialize`.")
     await host.ready()
+    await connection.gate.granted()
+    client = host.clients.get(params["clientId"])
+    if client is None or client.principal != connection.principal.id:
+        raise ProtocolError(NOT_FOUND, "This host does not know the client any more: say `initialize`.")
     host.greet(connection, client)
     channels, missing = await _channels(connection, params["subscriptions"])
     for channel in channels:
