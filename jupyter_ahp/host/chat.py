@@ -312,7 +312,10 @@ class Chat:
                 self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
                 return
             self._show(keep)
-        await self.turns.truncate(keep, lambda: self._echo(sender, client_seq, action))
+        try:
+            await self.turns.truncate(keep, lambda: self._echo(sender, client_seq, action))
+        finally:
+            self.waiting.given_back()  # what ran, ran out of it
         if keep is None:
             self.turns.forget()
 

@@ -97,10 +97,16 @@ class Waiting:
         if isinstance(step, Start):
             await self._start(step.message)
         elif isinstance(step, HandOver):
-            message = step.message["message"]
-            blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
-            if await self._chat.turns.steer(Steering(step.message["id"], message["text"], blocks)):
-                self._held = step.message["id"]
+            await self._hand_over(step.message)
+
+    async def _hand_over(self, waiting: Json) -> None:
+        message, turn = waiting["message"], self._chat.state["activeTurn"]["id"]
+        blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
+        taken = await self._chat.turns.steer(Steering(waiting["id"], message["text"], blocks))
+        state = self._chat.state  # meanwhile the model may have read it, and the turn may have ended
+        still = (state.get("activeTurn", {}).get("id"), state.get("steeringMessage", {}).get("id"))
+        if taken and still == (turn, waiting["id"]):
+            self._held = waiting["id"]
 
     async def _start(self, waiting: Json) -> None:
         message = waiting["message"]
