@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ _CLIENT_GRACE = 30_000.0  # ms that a client's announcements outlive its last so
 _UNUSED_GRACE = 600_000.0  # ms that a session in which nothing was said outlives its last watcher
 _IDLE_GRACE = 600_000.0  # ms that an unwatched chat stays in memory
 _CLIENTS = 1000  # client ids remembered
+_AT_ONCE = 100  # sessions read into the catalogue in one go
 _AGENT_GRACE = 5.0  # seconds that an agent has to close
 _STARTS = ("chat/turnStarted", "chat/turnResume")
 _CHANGED_SINCE = "This was done already, and changed by somebody since."
@@ -120,7 +122,9 @@ class Host:
 
     async def _prepare(self) -> None:
         records, agents = await asyncio.gather(self.store.sessions(), self.roster.probe())
-        for record in records:
+        for count, record in enumerate(records):
+            if count % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # thousands of sessions must not hold up the server
             if not isinstance(record, Unreadable):
                 try:
                     self.settle(record)
@@ -213,6 +217,23 @@ class Host:
         self, session_id: str, provider: str, chat: str, directories: list[str], config: Json
     ) -> Session:
         """A session with its default chat (U2), in memory and in state `creating`."""
+        return self._add_new(session_id, provider, chat, directories, config, [empty_summary(chat)])
+
+    def empty_session(self, chat: Chat) -> Session:
+        """A session like the chat's, for the chat to move to and be its default one (AHP 4.9)."""
+        source = chat.session
+        directories = source.state["workingDirectories"]
+        return self._add_new(str(uuid.uuid4()), source.provider, chat.uri, directories, source.config, [])
+
+    def _add_new(
+        self,
+        session_id: str,
+        provider: str,
+        chat: str,
+        directories: list[str],
+        config: Json,
+        chats: list[Json],
+    ) -> Session:
         record = SessionRecord(
             id=session_id,
             provider=provider,
@@ -221,7 +242,7 @@ class Host:
             marks=status.IS_READ,
             directories=directories,
             config=config,
-            chats=[empty_summary(chat)],
+            chats=chats,
         )
         session = Session(self, record, used=False, lifecycle="creating")
         self.add(session)
