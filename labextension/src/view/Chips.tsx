@@ -3,8 +3,9 @@ import type { Attachment } from '../ahp';
 import { bytes } from './format';
 import { useWords } from './host';
 import { Icon, type IconName } from './Icon';
+import { IconButton } from './IconButton';
 
-function iconOf(attachment: Attachment): IconName {
+export function iconOf(attachment: Attachment): IconName {
   if (attachment.type === 'chat') {
     return 'chat';
   }
@@ -14,6 +15,9 @@ function iconOf(attachment: Attachment): IconName {
   const contentType = 'contentType' in attachment ? (attachment.contentType ?? '') : '';
   if (attachment.displayKind === 'image' || contentType.startsWith('image/')) {
     return 'image';
+  }
+  if (attachment.displayKind === 'command') {
+    return 'spark';
   }
   if (attachment.displayKind === 'directory') {
     return 'folder';
@@ -31,9 +35,12 @@ function sizeOf(attachment: Attachment): number | undefined {
 const THUMBNAIL = /^image\/(?:png|jpeg|gif|webp)$/;
 
 /** What a message carries: what it is, its name, its size or a thumbnail. */
-export function Chips(props: { attachments: readonly Attachment[] }): React.ReactElement {
-  const { n } = useWords();
-  const { attachments } = props;
+export function Chips(props: {
+  attachments: readonly Attachment[];
+  onRemove?: (index: number) => void;
+}): React.ReactElement {
+  const { n, t } = useWords();
+  const { attachments, onRemove } = props;
   return (
     <ul
       role="list"
@@ -45,7 +52,7 @@ export function Chips(props: { attachments: readonly Attachment[] }): React.Reac
         const picture =
           attachment.type === 'embeddedResource' && THUMBNAIL.test(attachment.contentType);
         return (
-          <li key={index} className="ahp-Chip">
+          <li key={index} className={onRemove ? 'ahp-Chip has-remove' : 'ahp-Chip'}>
             <Icon name={iconOf(attachment)} />
             <span className="ahp-clip">{attachment.label}</span>
             {picture ? (
@@ -56,6 +63,13 @@ export function Chips(props: { attachments: readonly Attachment[] }): React.Reac
               />
             ) : (
               size !== undefined && <span className="ahp-muted">{bytes(size)}</span>
+            )}
+            {onRemove && (
+              <IconButton
+                icon="cross"
+                label={t('Remove %1', attachment.label)}
+                onClick={() => onRemove(index)}
+              />
             )}
           </li>
         );

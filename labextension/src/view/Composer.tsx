@@ -1,6 +1,8 @@
 import React, { useLayoutEffect, useRef } from 'react';
+import type { Completion } from './completion';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { typeInto } from './typing';
 
 export interface ComposerProps {
   text: string;
@@ -13,6 +15,10 @@ export interface ComposerProps {
   offline: boolean;
   /** Something waits for the connection already; what is typed stays in the box until it is gone. */
   blocked?: string;
+  /** What is offered for the word that is being typed. */
+  completion?: Completion;
+  /** What goes along, above the text. */
+  chips?: React.ReactNode;
   /** What stands in the bar beside the button, such as the model. */
   children?: React.ReactNode;
 }
@@ -22,19 +28,11 @@ export function isComposing(event: { isComposing?: boolean; keyCode?: number }):
   return event.isComposing === true || event.keyCode === 229;
 }
 
-/** As if it had been typed: undo takes it back, where the browser can do that for a script. */
-function insertLineBreak(box: HTMLTextAreaElement): void {
-  const before = box.value;
-  const typed = box.ownerDocument.execCommand?.('insertText', false, '\n');
-  if (!typed || box.value === before) {
-    box.setRangeText('\n', box.selectionStart, box.selectionEnd, 'end');
-  }
-}
-
 /** The box to write in: one to twelve lines, Enter sends, Shift Enter makes a line. */
 export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
   function Composer(props, ref) {
     const { text, onText, onSend, onStop, onRecall, running, offline, blocked, children } = props;
+    const { completion, chips } = props;
     const { t } = useWords();
     const own = useRef<HTMLTextAreaElement | null>(null);
     const empty = !text.trim();
@@ -51,7 +49,7 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
     }, [text]);
 
     const onKeyDown = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
-      if (isComposing(event.nativeEvent)) {
+      if (isComposing(event.nativeEvent) || completion?.key(event)) {
         return;
       }
       if (
@@ -68,7 +66,8 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
       } else if (event.key === 'Enter' && event.shiftKey && !event.ctrlKey && !event.metaKey) {
         // JupyterLab prevents the browser's own line break in everything that is inside of a cell
         event.preventDefault();
-        insertLineBreak(event.currentTarget);
+        const { selectionStart, selectionEnd } = event.currentTarget;
+        typeInto(event.currentTarget, '\n', selectionStart, selectionEnd);
         onText(event.currentTarget.value);
       } else if (event.key === 'ArrowUp' && text === '') {
         event.preventDefault();
@@ -97,7 +96,9 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           }
         }}
       >
+        {chips && <div className="ahp-Composer-chips">{chips}</div>}
         <textarea
+          {...completion?.box}
           ref={node => {
             own.current = node;
             if (typeof ref === 'function') {
@@ -113,9 +114,15 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           dir="auto"
           spellCheck={!command}
           value={text}
-          onChange={event => onText(event.target.value)}
+          onChange={event => {
+            onText(event.target.value);
+            if (!isComposing(event.nativeEvent as InputEvent)) {
+              completion?.typed(event.target);
+            }
+          }}
           onKeyDown={onKeyDown}
         />
+        {completion?.popup}
         {hint && <div className="ahp-Composer-hint">{hint}</div>}
         <div className="ahp-Composer-bar">
           {children}

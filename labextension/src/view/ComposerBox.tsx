@@ -2,6 +2,8 @@ import React, { useRef, useState } from 'react';
 import { type AgentInfo, type ChatState, type Message, Refused, type URI, Withdrawn } from '../ahp';
 import { say, stop } from './actions';
 import { unavailable } from './agents';
+import { Chips } from './Chips';
+import { useCompletion } from './completion';
 import { Composer } from './Composer';
 import { useIsOffline } from './connection';
 import { useDraft } from './draft';
@@ -61,18 +63,17 @@ export function ComposerBox(props: Props): React.ReactElement {
   const stopping = useRef(false);
 
   const send = (): void => {
-    const text = draft.take().trim();
+    const message = draft.take();
     onProblem(undefined);
     onSent();
-    say(store, chat, { text, ...(model ? { model: { id: model } } : {}) }).catch((error: Error) => {
+    const what = { ...message, ...(model ? { model: { id: model } } : {}) };
+    say(store, chat, what).catch((error: Error) => {
       if (error instanceof Withdrawn) {
         return;
       }
       const reason = error instanceof Refused ? error.reason : error.message;
       onProblem(t('Not sent: %1 Your text is kept.', sentence(reason)));
-      // never over what was typed meanwhile
-      const now = box.current?.value ?? '';
-      draft.setText(now ? `${text}\n${now}` : text);
+      draft.putBack(message);
     });
   };
 
@@ -90,7 +91,7 @@ export function ComposerBox(props: Props): React.ReactElement {
 
   const takeBack = (edit: boolean): void => {
     if (unsent && store.withdraw(unsent.seq) && edit) {
-      draft.setText(draft.text ? `${unsent.message.text}\n${draft.text}` : unsent.message.text);
+      draft.putBack(unsent.message);
       box.current?.focus();
     }
   };
@@ -102,10 +103,16 @@ export function ComposerBox(props: Props): React.ReactElement {
       return turn.message.origin.kind === 'user' && (!sender || !me || sender === me);
     });
     if (own) {
-      draft.setText(own.message.text);
+      draft.setMessage(own.message);
     }
   };
 
+  const completion = useCompletion({
+    chat,
+    box,
+    onText: draft.setText,
+    onTake: draft.attach
+  });
   const tray = offline || unsent || problem || draft.theirs || missing;
   return (
     <>
@@ -169,6 +176,12 @@ export function ComposerBox(props: Props): React.ReactElement {
         onSend={send}
         onStop={onStop}
         onRecall={recall}
+        completion={completion}
+        chips={
+          draft.attachments.length > 0 && (
+            <Chips attachments={draft.attachments} onRemove={draft.detach} />
+          )
+        }
         running={running}
         offline={offline}
         blocked={

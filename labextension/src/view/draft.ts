@@ -1,18 +1,28 @@
-import { useCallback, useEffect, useRef, useState } from 'react';
-import type { ChatState, Message, URI } from '../ahp';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import type { Attachment, ChatState, Message, URI } from '../ahp';
 import { messageOf } from './actions';
 import { useConnection, useMe } from './connection';
 import { useView } from './host';
 import { nameOf, senderOf } from './people';
+import { attachmentsIn, type Reference, referencesOf } from './references';
 import { useChat } from './use';
 
 const SETTLE_MS = 400;
 
 export interface Draft {
   readonly text: string;
+  /** What goes along: of what was attached by words, what still stands in the text. */
+  readonly attachments: readonly Attachment[];
   setText(text: string): void;
-  /** Takes the text out of the box, for sending. The shared draft goes with it. */
-  take(): string;
+  /** Another text, with what is attached to it. */
+  setMessage(message: Pick<Message, 'text' | 'attachments'>): void;
+  /** What was sent and did not go comes back, above what was typed meanwhile. */
+  putBack(message: Pick<Message, 'text' | 'attachments'>): void;
+  attach(reference: Reference): void;
+  /** Takes one of the attachments off; its words stay. */
+  detach(index: number): void;
+  /** Takes the message out of the box, for sending: trimmed. The shared draft goes with it. */
+  take(): Pick<Message, 'text' | 'attachments'>;
   /** Another person's draft, which stands above the box and never in it. */
   readonly theirs?: { readonly name: string; readonly text: string };
 }
@@ -33,6 +43,12 @@ export function useDraft(chat: URI): Draft {
   const loaded = useChat(chat, state => state !== undefined);
   const [text, setShown] = useState('');
   const latest = useRef('');
+  const [references, setShownReferences] = useState<readonly Reference[]>([]);
+  const attached = useRef<readonly Reference[]>([]);
+  const setReferences = useCallback((value: readonly Reference[]) => {
+    attached.current = value;
+    setShownReferences(value);
+  }, []);
   /** What the host was told last, or said last of our own. */
   const known = useRef<string>();
   const timer = useRef<ReturnType<typeof setTimeout>>();
@@ -50,11 +66,12 @@ export function useDraft(chat: URI): Draft {
     if (mine && untouched && sharedText !== latest.current) {
       latest.current = sharedText;
       setShown(sharedText);
+      setReferences(referencesOf(store.getState<ChatState>(chat)?.draft));
     }
     if (mine && untouched) {
       known.current = sharedText;
     }
-  }, [loaded, mine, sharedText]);
+  }, [loaded, mine, sharedText, store, chat, setReferences]);
 
   const flush = useCallback(
     (leaving = false) => {
@@ -70,9 +87,10 @@ export function useDraft(chat: URI): Draft {
         return;
       }
       known.current = now;
+      const attachments = attachmentsIn(now, attached.current);
       store.dispatch(chat, {
         type: 'chat/draftChanged',
-        ...(now ? { draft: messageOf({ text: now }) } : {})
+        ...(now ? { draft: messageOf({ text: now, attachments }) } : {})
       });
     },
     [store, chat]
@@ -95,17 +113,54 @@ export function useDraft(chat: URI): Draft {
     },
     [flush]
   );
-  const take = useCallback(() => {
-    const value = latest.current;
+  const attachTo = useCallback(
+    (value: readonly Reference[]) => {
+      setReferences(value);
+      known.current = undefined; // the same text, with something else attached, is another draft
+      setText(latest.current);
+    },
+    [setReferences, setText]
+  );
+  const setMessage: Draft['setMessage'] = useCallback(
+    message => {
+      setReferences(referencesOf(message));
+      setText(message.text);
+    },
+    [setReferences, setText]
+  );
+  const putBack: Draft['putBack'] = useCallback(
+    message => {
+      setReferences([...referencesOf(message), ...attached.current]);
+      setText(latest.current ? `${message.text}\n${latest.current}` : message.text);
+    },
+    [setReferences, setText]
+  );
+  const attach = useCallback(
+    (reference: Reference) => attachTo([...attached.current, reference]),
+    [attachTo]
+  );
+  const detach = useCallback(
+    (index: number) => {
+      const shown = attachmentsIn(latest.current, attached.current);
+      const left = shown.filter((_, at) => at !== index);
+      attachTo(referencesOf({ text: latest.current, attachments: left }));
+    },
+    [attachTo]
+  );
+  const take: Draft['take'] = useCallback(() => {
+    const value = latest.current.trim();
+    const attachments = attachmentsIn(value, attached.current);
     latest.current = '';
     setShown('');
+    setReferences([]);
     flush();
-    return value;
-  }, [flush]);
+    return { text: value, ...(attachments.length > 0 ? { attachments } : {}) };
+  }, [flush, setReferences]);
 
   const theirs =
     shared && !mine && shared.text
       ? { name: nameOf(shared, me) ?? '', text: shared.text }
       : undefined;
-  return { text, setText, take, theirs };
+  const attachments = useMemo(() => attachmentsIn(text, references), [text, references]);
+  return { text, attachments, setText, setMessage, putBack, attach, detach, take, theirs };
 }

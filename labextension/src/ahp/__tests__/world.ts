@@ -227,6 +227,7 @@ export class FakeHost {
           result: {
             protocolVersion: '1.0.0',
             serverSeq: this.seq,
+            completionTriggerCharacters: ['@', '#', '/'],
             snapshots: known.map(uri => this.snapshot(uri))
           }
         };
