@@ -18,6 +18,7 @@ from ..protocol import uris
 from ..protocol.errors import PERMISSION_DENIED, ProtocolError
 from . import clock
 from .ports import Json, Principal
+from .rewind import UNDO_REWIND
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ TAKES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sessionConfigCompletions": ("session:write",),
         "authenticate": ("session:write",),
         "moveChat": ("session:write",),
+        UNDO_REWIND: ("chat:truncate",),
         "invokeChangesetOperation": ("session:write",),
         "session/titleChanged": ("session:write",),  # on a chat's channel, too
         "session/isReadChanged": ("session:write",),
@@ -138,6 +140,7 @@ TAKES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "chat/isReadChanged": ("chat:mark",),
         "chat/isArchivedChanged": ("chat:mark",),
         "chat/truncated": ("chat:truncate",),
+        "x-jupyter-ahp/undoRewind": ("chat:truncate",),
         # Terminals, and the server's files.
         "createTerminal": ("terminal:create",),
         "disposeTerminal": ("terminal:dispose",),
