@@ -10,14 +10,21 @@ import asyncio
 import logging
 import math
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ..protocol import status
-from ..protocol.errors import INTERNAL_ERROR, ProtocolError, channel_not_found, invalid_params
+from ..protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    ProtocolError,
+    channel_not_found,
+    invalid_params,
+)
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
-from . import clock
+from . import clock, rewind
 from .channels import ChatChannel
 from .envelope import STREAMED, Envelope
 from .inputs import find_call, find_request, missing_answers
@@ -115,13 +122,18 @@ class Chat:
         state, recovered = restore(self.summary, stored, elsewhere=elsewhere)
         self.record = stored.record
         self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
-        self.channel.overlay = lambda: {"title": self.summary["title"]}
+        self.channel.overlay = self._overlay
         self._mirror()
         if recovered is not None and not elsewhere:
             try:
                 await self.store.end_turn(self.session.id, self.uri, recovered)
             except StoreError as error:  # it is recovered again at the next start
                 log.warning("What was running in %s is shown but could not be stored: %s", self.uri, error)
+
+    def _overlay(self) -> Json:
+        """What a snapshot shows that no action carries."""
+        meta = {**(self.state.get("_meta") or {}), **rewind.offer(self.record)}
+        return {"title": self.summary["title"], **({"_meta": meta} if meta else {})}
 
     @property
     def state(self) -> Json:
@@ -264,6 +276,8 @@ class Chat:
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
+        if rewind.forget_cut(self.record):
+            self.saver.soon()
         envelope = self.publish(action, origin)
         self.session.first_words(self, title_of(message["text"]))
         self.turns.run()
@@ -290,6 +304,8 @@ class Chat:
             },
             spent=last.get("duration", 0),
         )
+        if rewind.forget_cut(self.record):
+            self.saver.soon()
         self._echo(sender, client_seq, action)
         self.turns.run()
 
@@ -312,12 +328,44 @@ class Chat:
                 self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
                 return
             self._show(keep)
+
+        def say(dropped: list[Json]) -> None:
+            rewind.keep_cut(self.record, dropped)
+            meta = {**(action.get("_meta") or {}), **rewind.offer(self.record)}
+            self._echo(sender, client_seq, {**action, "_meta": meta} if meta else action)
+
         try:
-            await self.turns.truncate(keep, lambda: self._echo(sender, client_seq, action))
+            await self.turns.truncate(keep, say)
         finally:
             self.waiting.given_back()  # what ran, ran out of it
+        self.saver.soon()
         if keep is None:
             self.turns.forget()
+
+    async def undo_rewind(self) -> int:
+        """Bring back what the last rewind cut, for everyone; how many turns. Raises `ProtocolError`."""
+        await self.loaded()
+        async with self._admitting:
+            turns = rewind.cut(self.record)
+            if self.session.read_only is not None:
+                raise ProtocolError(INVALID_REQUEST, self.session.read_only)
+            if "activeTurn" in self.state or not turns or self._closed:
+                raise invalid_params(
+                    "There is nothing to bring back: a turn has begun since, or nothing was rewound."
+                )
+            try:
+                await self.store.put_turns(self.session.id, self.uri, turns)
+            except StoreError as error:
+                raise ProtocolError(
+                    INTERNAL_ERROR, f"The turns could not be brought back: {error}"
+                ) from error
+            rewind.forget_cut(self.record)
+            self.saver.soon()
+            now = clock.now()
+            for turn in turns:
+                for action in rewind.said_again(turn, now):
+                    self.publish(action)
+            return len(turns)
 
     def _show(self, turn_id: str) -> None:
         """An action is about to name this turn: watchers whose view begins behind it are given it first (AHP 4.9)."""
@@ -417,6 +465,13 @@ class Chat:
             channel, self.channel = self.channel, None
             for watcher in channel.watchers:
                 watcher.send_away("this chat was changed by another server: reconnect for a snapshot")
+
+    @asynccontextmanager
+    async def at_rest(self) -> AsyncIterator[None]:
+        """Meanwhile nothing is admitted, and the backend has let go of the chat."""
+        async with self._admitting:
+            await self.turns.close()
+            yield
 
     async def unload(self) -> None:
         """Keep nothing of an idle chat in memory but its summary."""

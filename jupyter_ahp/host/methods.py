@@ -22,12 +22,14 @@ from ..protocol.errors import (
     invalid_params,
 )
 from ..protocol.versions import knows_canvases, negotiate, state_for, visible_to
+from .branching import Branch, branch, move
 from .channels import UNKNOWN, Channel
 from .chat import Refused
 from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Methods, NoVersion
 from .envelope import Spelling
 from .ports import Json, StoreError
+from .rewind import UNDO_REWIND
 from .session import Session
 
 _PAGE = 50  # turns in a page
@@ -323,10 +325,6 @@ async def create_chat(connection: Connection, params: Json) -> None:
     chat = _uri(connection, params["chat"])
     if chat == session.default_chat:
         return
-    source = params.get("source")
-    if source is not None:
-        kind = source.get("kind") if isinstance(source, dict) else None
-        raise invalid_params(f"A chat cannot be made from a source of kind {kind!r} here.")
     if uris.channel_kind(chat) != "chat" or uris.session_of_default_chat(chat) is not None:
         raise invalid_params(f"{chat} cannot name another chat of a session.")
     await session.open()
@@ -346,7 +344,10 @@ async def create_chat(connection: Connection, params: Json) -> None:
             raise invalid_params(str(refusal)) from refusal
     host.index_chat(chat, session)
     try:
-        made = await session.add_chat(chat, params.get("workingDirectories"))
+        begins = Branch({"kind": "user"}, directories=params.get("workingDirectories"))
+        if params.get("source") is not None:
+            begins = await branch(session, params["source"], chat, params.get("workingDirectories"))
+        made = await session.add_chat(chat, begins)
     except (ProtocolError, StoreError):
         host.index_chat(chat, None)
         raise
@@ -374,6 +375,48 @@ async def dispose_chat(connection: Connection, params: Json) -> None:
         await session.remove_chat(chat)
     finally:
         host.index_chat(chat.uri, None)
+
+
+async def move_chat(connection: Connection, params: Json) -> Json:
+    """U3, U12: to another session, or within its own, under its URI."""
+    host = connection.host
+    uri = _uri(connection, params["channel"])
+    chat = host.chat_named(uri)
+    if chat is None:
+        raise channel_not_found(uri)
+    destination = params["destination"]
+    if destination.get("kind") == "newSession":
+        target = host.empty_session(chat)
+    else:
+        named = _uri(connection, destination["session"])
+        found = host.session_named(named)
+        if found is None:
+            raise channel_not_found(named)
+        target = found
+    for session in (chat.session, target):
+        await session.open()
+        if session.read_only is not None:
+            raise ProtocolError(INVALID_REQUEST, session.read_only)
+    try:
+        await move(chat, target, destination.get("after"))
+    except (ProtocolError, StoreError):
+        if not target.chats:
+            host.forget(target)
+        raise
+    if destination.get("kind") == "newSession":
+        host.tell_root("root/sessionAdded", {"summary": target.summary()}, target.provider)
+        host.count_sessions()
+        target.ready()
+    return connection.spelled({"session": target.uri}, target.provider)
+
+
+async def undo_rewind(connection: Connection, params: Json) -> Json:
+    """Ours, beyond the protocol: what the last rewind cut comes back, until a turn begins."""
+    channel = params.get("channel")
+    chat = connection.host.chat_named(_uri(connection, channel)) if isinstance(channel, str) else None
+    if chat is None:
+        raise channel_not_found(str(channel))
+    return {"turns": await chat.undo_rewind()}
 
 
 async def fetch_turns(connection: Connection, params: Json) -> Json:
@@ -424,6 +467,8 @@ METHODS: Methods = {
     "authenticate": (authenticate, False),
     "createChat": (create_chat, True),
     "disposeChat": (dispose_chat, True),
+    "moveChat": (move_chat, True),
+    UNDO_REWIND: (undo_rewind, True),
     "fetchTurns": (fetch_turns, True),
     "completions": (completions, False),
 }

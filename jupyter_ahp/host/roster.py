@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 UNAVAILABLE = "jupyter-ahp.unavailable"
 NOTE = "jupyter-ahp.note"
+STEERING = "jupyter-ahp.steering"
+"""In an agent's `_meta`: true when it takes steering, which AHP has no capability for."""
 NO_SETTINGS: Json = {"type": "object", "properties": {}}
 _PATIENCE = 3.0  # seconds for one agent's probe
 
@@ -63,7 +65,8 @@ class Roster:
         can = agent.capabilities
         capabilities: Json = {}
         if can.several_chats:
-            capabilities["multipleChats"] = {"fork": True} if can.fork else {}
+            # A side chat needs nothing of the backend: what it is told goes into its first prompt (S6).
+            capabilities["multipleChats"] = {"sideChat": True, **({"fork": True} if can.fork else {})}
         if can.several_directories:
             capabilities["multipleWorkingDirectories"] = {}
         info: Json = {
@@ -75,10 +78,13 @@ class Roster:
             "protectedResources": [],
             "capabilities": capabilities,
         }
+        meta: Json = {STEERING: True} if can.steering else {}
         if not probe.ready:
-            info["_meta"] = {UNAVAILABLE: {"reason": probe.reason, "fix": probe.fix}}
+            meta[UNAVAILABLE] = {"reason": probe.reason, "fix": probe.fix}
         elif probe.note:
-            info["_meta"] = {NOTE: probe.note}
+            meta[NOTE] = probe.note
+        if meta:
+            info["_meta"] = meta
         return info
 
 

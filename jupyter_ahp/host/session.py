@@ -15,10 +15,11 @@ from ..protocol import status, uris
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
+from .branching import Branch
 from .channels import Channel
 from .chat import Chat, Refused, empty_summary
 from .inputs import needed
-from .ports import Agent, Json, SessionRecord, StoreError
+from .ports import Agent, ChatRecord, Json, SessionRecord, StoreError
 from .saver import Saver
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MIRRORED = ("status", "modifiedAt", "activity", "interactivity", "workingDirectories")
+_MIRRORED = ("status", "modifiedAt", "activity", "interactivity", "workingDirectories", "movable")
 _MARKS = (
     (status.IS_READ, "session/isReadChanged", "isRead"),
     (status.IS_ARCHIVED, "session/isArchivedChanged", "isArchived"),
@@ -333,30 +334,46 @@ class Session:
         self.used = True
 
     # ── chats ────────────────────────────────────────────────────────────────────────────────────────────────
-    async def add_chat(self, uri: str, directories: list[str] | None) -> Chat:
-        """A second chat (U8, U11). Raises `ProtocolError`."""
+    async def add_chat(self, uri: str, begins: Branch) -> Chat:
+        """Another chat (U8, U11, S2, S8), on disk before it is told of. Raises `ProtocolError`, `StoreError`."""
+        directories = begins.directories
         if directories is not None and (outside := set(directories) - set(self.state["workingDirectories"])):
             raise ProtocolError(
                 INVALID_PARAMS, f"Not among the session's directories: {', '.join(sorted(outside))}"
             )
-        summary = empty_summary(uri)
+        summary = {**empty_summary(uri, title=begins.title, origin=begins.origin), "movable": True}
         if directories is not None:
             summary["workingDirectories"] = directories
+        store = self.host.store
+        if begins.meta:
+            await store.put_chat(self.id, ChatRecord(uri, meta=begins.meta))
+        if begins.turns:
+            await store.put_turns(self.id, uri, begins.turns)
+        await self.keep_coming(summary)
+        if self.closed:
+            raise channel_not_found(self.uri)
+        chat = Chat(self, uri)
+        self.gain(chat, summary)
+        return chat
+
+    async def keep_coming(self, summary: Json) -> None:
+        """Write down that the session has this chat, which nobody was told of yet. Raises `StoreError`."""
         self._coming.append(summary)
         try:
             await self.saver.now()
         finally:
             self._coming.remove(summary)
-        if self.closed:
-            raise channel_not_found(self.uri)
-        chat = self.chats[uri] = Chat(self, uri)
+
+    def gain(self, chat: Chat, summary: Json) -> None:
+        """A chat is this session's now."""
+        self.chats[chat.uri] = chat
+        self.host.index_chat(chat.uri, self)
         self.use()
         self._publish({"type": "session/chatAdded", "summary": summary})
-        self._tell(chats=self._compact())
-        return chat
+        self._tell(chats=self._compact(), status=self.status()[0])
 
-    async def remove_chat(self, chat: Chat) -> None:
-        """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
+    def lose(self, chat: Chat) -> None:
+        """A chat is not this session's any more."""
         del self.chats[chat.uri]
         self.last_turns.pop(chat.uri, None)
         self._publish({"type": "session/chatRemoved", "chat": chat.uri})
@@ -364,6 +381,18 @@ class Session:
             if entry["chat"] == chat.uri:
                 self._publish({"type": "session/inputNeededRemoved", "id": entry["id"]})
         self._tell(chats=self._compact(), status=self.status()[0])
+
+    def order_chat(self, uri: str, after: str | None) -> None:
+        """The chat stands behind another one, or first (U12)."""
+        order = [chat["resource"] for chat in self.state["chats"] if chat["resource"] != uri]
+        order.insert(0 if after is None else order.index(after) + 1, uri)
+        if order != [chat["resource"] for chat in self.state["chats"]]:
+            self._publish({"type": "session/chatsReordered", "chats": order})
+            self._tell(chats=self._compact())
+
+    async def remove_chat(self, chat: Chat) -> None:
+        """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
+        self.lose(chat)
         await chat.close(gone=True)
         await self.saver.now()
         try:

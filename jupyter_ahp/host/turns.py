@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .attachments import blocks_of
+from .branching import prefaces
 from .ports import (
     Answer,
     Confirmation,
@@ -141,6 +142,7 @@ class Turns:
                 model=model.get("id"),
                 model_config=model.get("config") or {},
                 history=history,
+                prefaces=prefaces(self._chat.record, history, active["id"]),
                 so_far=active["responseParts"],
             ),
             run.sink,
@@ -264,14 +266,17 @@ class Turns:
                 self._conversation = None
 
     # ── rewind ───────────────────────────────────────────────────────────────────────────────────────────────
-    async def truncate(self, keep: str | None, say: Callable[[], object]) -> None:
+    async def truncate(self, keep: str | None, say: Callable[[list[Json]], object]) -> None:
         """Drop what runs and the turns after `keep` (or all): from the store, then `say` it, then the backend is told (X2).
+
+        `say` is given the turns that are dropped, what ran among them as stopped.
 
         Raises `StoreError`: then nothing is dropped, and what ran ends as stopped.
         """
         chat = self._chat
         await self._written()
         active = chat.state.get("activeTurn")
+        turns = chat.state["turns"]
         cancel: Json = {"type": "chat/turnCancelled", "duration": self.duration()}
         run = self._silence()
         self.journalled = False
@@ -279,7 +284,8 @@ class Turns:
             if active is not None:
                 # Written as ended, so that no start takes it for a turn that a crash cut off; then cut with the others.
                 cancel["turnId"] = active["id"]
-                await chat.store.end_turn(chat.session.id, chat.uri, chat.after(cancel)["turns"][-1])
+                turns = chat.after(cancel)["turns"]
+                await chat.store.end_turn(chat.session.id, chat.uri, turns[-1])
             await chat.store.truncate(chat.session.id, chat.uri, keep)
         except StoreError:
             if active is not None:
@@ -287,7 +293,8 @@ class Turns:
                 self._ended()
             raise
         else:
-            say()
+            kept = next((at for at, turn in enumerate(turns) if turn["id"] == keep), -1)
+            say(turns[kept + 1 :])
             chat.session.host.turn_changed()
         finally:
             self._tell(run)

@@ -204,7 +204,7 @@ _SOURCE = _variants(
     sideChat={
         "chat": Named,
         "turnId": Named,
-        "selection": _shape(text=Named, responsePartId=str | None) | None,
+        "selection": _shape(text=str, responsePartId=str | None) | None,
     },
 )
 _DESTINATION = _variants("kind", session={"session": Named, "after": str | None}, newSession={})

@@ -413,10 +413,11 @@ async def quiet(host: Host) -> None:
 
 # ── mirrors and snapshots ────────────────────────────────────────────────────────────────────────────────────────
 def comparable(kind: str | None, state: Json) -> Json:
-    """Without what no action carries: a chat's title, a session's activity."""
+    """Without what no action carries: a chat's title and what can be undone in it, a session's activity."""
     state = {key: value for key, value in state.items() if value is not None}
     if kind == "chat":
         state.pop("title", None)
+        state.pop("_meta", None)
         state.pop("turnsNextCursor", None)
     if kind == "session":
         state["status"] &= ~status.ACTIVITY_MASK

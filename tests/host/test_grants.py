@@ -320,6 +320,8 @@ def requests(chat: str) -> list[tuple[str, str, Json]]:
         ("session:read", "resolveSessionConfig", {"provider": "test"}),
         ("chat:create", "createChat", {"channel": S, "chat": "ahp-chat:/second"}),
         ("chat:dispose", "disposeChat", {"channel": chat}),
+        ("session:write", "moveChat", {"channel": chat, "destination": {"kind": "session", "session": S}}),
+        ("chat:truncate", "x-jupyter-ahp/undoRewind", {"channel": chat}),
         ("chat:turns", "fetchTurns", {"channel": chat}),
         ("chat:send", "completions", {"channel": chat, "kind": "userMessage", "text": "@", "offset": 1}),
     ]
@@ -352,8 +354,9 @@ async def test_P2_P9_and_nothing_more(serve: MakeHost) -> None:
         _, chat = await owner_of(host)
         ana = await ana_at(host)
         _, _, params = requests(chat)[index]
-        if method == "authenticate":
-            assert (await ana.fails(method, **params)).code == -32602, "no agent asked for a token"
+        if method in ("authenticate", "moveChat", "x-jupyter-ahp/undoRewind"):
+            words = "no agent asked for a token, the default chat does not move, nothing was rewound"
+            assert (await ana.fails(method, **params)).code == -32602, words
         else:
             await ana.request(method, **params)
 
