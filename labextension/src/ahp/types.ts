@@ -371,19 +371,20 @@ export interface PendingMessage {
 
 export type PendingKind = 'steering' | 'queued';
 
-/** Half-open span in UTF-16 units of the message's text. */
-export interface TextRange {
-  readonly start: number;
-  readonly end: number;
-}
-
+/** Zero based; characters are UTF-16 units. */
 export interface TextPosition {
   readonly line: number;
   readonly character: number;
 }
 
+/** Half-open. */
+export interface TextRange {
+  readonly start: TextPosition;
+  readonly end: TextPosition;
+}
+
 export interface TextSelection {
-  readonly range: { readonly start: TextPosition; readonly end: TextPosition };
+  readonly range: TextRange;
 }
 
 interface AttachmentCommon {

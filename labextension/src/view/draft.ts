@@ -88,9 +88,12 @@ export function useDraft(chat: URI): Draft {
       }
       known.current = now;
       const attachments = attachmentsIn(now, attached.current);
-      store.dispatch(chat, {
-        type: 'chat/draftChanged',
-        ...(now ? { draft: messageOf({ text: now, attachments }) } : {})
+      const draft = now ? { draft: messageOf({ text: now, attachments }) } : {};
+      store.dispatched(chat, { type: 'chat/draftChanged', ...draft }).catch(() => {
+        // not kept by the host: what it has instead is older, and does not belong into the box
+        if (known.current === now) {
+          known.current = undefined;
+        }
       });
     },
     [store, chat]

@@ -1,6 +1,6 @@
 import { act, fireEvent, screen, within } from '@testing-library/react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { CompletionItem } from '../../ahp';
+import type { CompletionItem, TextRange } from '../../ahp';
 import { wordAt } from '../completion';
 import { attachmentsIn, referencesOf } from '../references';
 import { browser, leave, showChat, type Stage, turn } from './stage';
@@ -42,6 +42,11 @@ function chat(title: string, start = 0, end = start + 1): CompletionItem {
     rangeEnd: end,
     attachment: { type: 'chat', resource: `ahp-chat:/${title}`, endTurn: 't1', label: title }
   };
+}
+
+/** On the first line. */
+function range(start: number, end: number): TextRange {
+  return { start: { line: 0, character: start }, end: { line: 0, character: end } };
 }
 
 interface Asked {
@@ -140,7 +145,7 @@ describe('suggestions', () => {
     expect(message).toEqual({
       text: 'see @src/plots.py, please',
       origin: { kind: 'user' },
-      attachments: [{ ...file('src/plots.py').attachment, range: { start: 4, end: 17 } }]
+      attachments: [{ ...file('src/plots.py').attachment, range: range(4, 17) }]
     });
     expect(screen.queryByRole('button', { name: 'Remove plots.py' })).toBeNull();
   });
@@ -284,7 +289,7 @@ describe('what is attached', () => {
     press('Tab');
     await act(() => new Promise(resolve => setTimeout(resolve, 450)));
     await stage.settle();
-    const attachments = [{ ...file('src/plots.py').attachment, range: { start: 0, end: 13 } }];
+    const attachments = [{ ...file('src/plots.py').attachment, range: range(0, 13) }];
     expect(stage.sent('chat/draftChanged').pop()).toEqual({
       type: 'chat/draftChanged',
       draft: { text: '@src/plots.py ', origin: { kind: 'user' }, attachments }
@@ -310,7 +315,7 @@ describe('what is attached', () => {
   });
 
   it('is there again when the chat is opened, and when the message is not taken', async () => {
-    const attachments = [{ ...file('a.csv').attachment, range: { start: 0, end: 6 } }];
+    const attachments = [{ ...file('a.csv').attachment, range: range(0, 6) }];
     const stage = await showChat(
       { draft: { text: '@a.csv now', origin: { kind: 'user' }, attachments } },
       {
@@ -325,6 +330,25 @@ describe('what is attached', () => {
     expect(stage.sent('chat/turnStarted')).toHaveLength(1);
     expect(box().value).toBe('@a.csv now');
     expect(screen.getByRole('button', { name: 'Remove a.csv' })).toBeTruthy();
+  });
+});
+
+describe('a draft that the host does not keep', () => {
+  it('stays in the box', async () => {
+    const stage = await showChat(
+      { draft: { text: 'older', origin: { kind: 'user' } } },
+      {
+        set: world =>
+          (world.host.refuses = (_, { type: kind }) =>
+            kind === 'chat/draftChanged' ? 'You may only read here.' : undefined)
+      }
+    );
+    expect(box().value).toBe('older');
+    fireEvent.change(box(), { target: { value: 'newer' } });
+    await act(() => new Promise(resolve => setTimeout(resolve, 450)));
+    await stage.settle();
+    expect(stage.sent('chat/draftChanged')).toHaveLength(1);
+    expect(box().value).toBe('newer');
   });
 });
 
@@ -351,7 +375,11 @@ describe('references', () => {
     attachment
   }));
   const ranges = (text: string, ...references: (typeof plot)[]) =>
-    attachmentsIn(text, references).map(({ label, range }) => [label, range?.start, range?.end]);
+    attachmentsIn(text, references).map(({ label, range: at }) => [
+      label,
+      at?.start.character,
+      at?.end.character
+    ]);
 
   it('hold where their words stand', () => {
     expect(ranges('@src/plots.py and @src/', folder, plot)).toEqual([
@@ -365,8 +393,12 @@ describe('references', () => {
   });
 
   it('come back from a message', () => {
-    const text = 'see @src/plots.py';
+    const text = 'see\n\nhere 𝒳 @src/plots.py';
     const attachments = attachmentsIn(text, [plot]);
+    expect(attachments[0].range).toEqual({
+      start: { line: 2, character: 8 },
+      end: { line: 2, character: 21 }
+    });
     expect(referencesOf({ text, attachments }).map(({ mark }) => mark)).toEqual(['@src/plots.py']);
     expect(attachmentsIn(text, referencesOf({ text, attachments }))).toEqual(attachments);
   });
