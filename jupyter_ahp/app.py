@@ -98,10 +98,10 @@ class AHPExtension(ExtensionApp):
 
     # ── What is wired to what ────────────────────────────────────────────────────────────────────────────────────
     def initialize_settings(self) -> None:
-        self._grants = self._who_may_do_what()
         self._sockets = Sockets()
         self._starting: asyncio.Task[Host] | None = None
         self._served: list[Agent] = []
+        self._grants = self._who_may_do_what()
         server = self._server
         os.environ[SERVER_INFO] = str(Path(server.info_file).absolute())
         scrubbed = server.web_app.settings.get("extra_log_scrub_param_keys", [])

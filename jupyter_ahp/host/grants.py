@@ -245,13 +245,13 @@ class Grants:
         self._roles = {name: _role(name, grants) for name, grants in granted.items()}
         for who, role in members.items():
             if role not in self._roles:
-                raise ValueError(f"members: {who!r} has the role {role!r}, which {self._there_are()}")
+                raise ValueError(f"members: {role!r}, of {who!r}, {self._is_no_role()}")
         if default_role not in self._roles:
-            raise ValueError(f"default_role: {default_role!r}, which {self._there_are()}")
+            raise ValueError(f"default_role: {default_role!r} {self._is_no_role()}")
         self._members = dict(members)
         self._default = default_role
 
-    def _there_are(self) -> str:
+    def _is_no_role(self) -> str:
         return f"is no role. Roles: {', '.join(self._roles)}."
 
     def role_of(self, principal: Principal) -> Role:

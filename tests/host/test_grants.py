@@ -724,8 +724,8 @@ BAD: list[tuple[Json, str]] = [
     ({"roles": {"student": "chat:send"}}, "'student' is not a list"),
     ({"roles": {"student": None}}, "'student' is not a list"),
     ({"roles": {"owner": ["session:read"]}}, "'owner' may do everything"),
-    ({"members": {"ana": "teacher"}}, "'ana' has the role 'teacher'"),
-    ({"default_role": "nobody"}, "'nobody'"),
+    ({"members": {"ana": "teacher"}}, "'teacher', of 'ana', is no role"),
+    ({"default_role": "nobody"}, "'nobody' is no role. Roles: guest, member, owner."),
 ]
 
 
