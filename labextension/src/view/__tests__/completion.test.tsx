@@ -346,6 +346,7 @@ describe('a draft that the host does not keep', () => {
     expect(box().value).toBe('older');
     fireEvent.change(box(), { target: { value: 'newer' } });
     await act(() => new Promise(resolve => setTimeout(resolve, 450)));
+    await act(async () => stage.world.frame()); // it is shown as kept, until the answer comes
     await stage.settle();
     expect(stage.sent('chat/draftChanged')).toHaveLength(1);
     expect(box().value).toBe('newer');
