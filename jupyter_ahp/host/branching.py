@@ -137,7 +137,7 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
             raise
         source.lose(chat)
         chat.session = target
-        target.gain(chat, summary)
+        target.gain(chat, summary, chat.state["turns"])
         target.order_chat(chat.uri, after)
         if chat.uri == target.default_chat:
             chat.publish({"type": "chat/movableChanged", "movable": False})

@@ -353,7 +353,7 @@ class Session:
         if self.closed:
             raise channel_not_found(self.uri)
         chat = Chat(self, uri)
-        self.gain(chat, summary)
+        self.gain(chat, summary, begins.turns)
         return chat
 
     async def keep_coming(self, summary: Json) -> None:
@@ -364,9 +364,10 @@ class Session:
         finally:
             self._coming.remove(summary)
 
-    def gain(self, chat: Chat, summary: Json) -> None:
-        """A chat is this session's now."""
+    def gain(self, chat: Chat, summary: Json, turns: list[Json]) -> None:
+        """A chat is this session's now, with these ended turns."""
         self.chats[chat.uri] = chat
+        self._note_last_turn(chat.uri, turns)
         self.host.index_chat(chat.uri, self)
         self.use()
         self._publish({"type": "session/chatAdded", "summary": summary})

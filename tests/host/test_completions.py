@@ -17,7 +17,7 @@ import pytest
 
 from jupyter_ahp.host import files
 from jupyter_ahp.host.host import Host
-from jupyter_ahp.host.ports import Capabilities, Command, Json, Store
+from jupyter_ahp.host.ports import Capabilities, Command, Json, SessionRecord, Store
 from jupyter_ahp.store.files import FileStore
 from jupyter_ahp.store.memory import MemoryStore
 from tests.host.harness import ROOT, Scripted, WireClient, message, quiet, started, until
@@ -586,6 +586,30 @@ async def test_M4_the_last_turn_follows_rewinds_and_closed_chats(client: WireCli
     assert len(await chats_of(client, chat, "#chat:")) == 1
     await client.request("disposeChat", channel=plots)
     assert await chats_of(client, chat, "#chat:") == []
+
+
+async def test_M4_forks_and_moved_chats_are_offered_before_anybody_opens_them(
+    client: WireClient, host: Host, agent: Scripted, chat: str
+) -> None:
+    agent.capabilities = Capabilities(fork=True)
+    await client.say(chat, "The source")
+    last = client.state(chat)["turns"][-1]["id"]
+    source = {"kind": "fork", "chat": chat, "turnId": last}
+    fork = "ahp-chat:/fork"
+    await client.request("createChat", channel=SESSION, chat=fork, source=source)
+    assert [(found["resource"], found["endTurn"]) for found in await chats_of(client, chat, "#")] == [
+        (fork, last)
+    ]
+
+    other = await client.create("ahp-session:/s2")
+    await client.request(
+        "moveChat", channel=fork, destination={"kind": "session", "session": "ahp-session:/s2"}
+    )
+    assert [found["resource"] for found in await chats_of(client, other, "#")] == [fork, chat]
+    await quiet(host)
+    record = await host.store.session("s2")
+    assert isinstance(record, SessionRecord)
+    assert record.last_turns == {fork: last}
 
 
 async def test_M4_chats_are_offered_after_a_restart_without_reading_their_turns(
