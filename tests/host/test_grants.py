@@ -639,6 +639,30 @@ async def test_P_without_reading_nothing_is_read_and_nothing_told(serve: MakeHos
     assert "secret" not in saw(ana)
 
 
+async def test_P_a_client_that_comes_back_is_asked_about_again(serve: MakeHost) -> None:
+    host = await serve(role="owner")
+    owner, chat = await owner_of(host)
+    authorizer = Authorizer("read", "write", "execute")
+    ana = await guarded(host, authorizer, ROOT)
+    await ana.drop()
+
+    await ana.reconnect()
+    await owner.do(S, "session/titleChanged", title="seen")
+    await quiet(host)
+    assert "root/sessionSummaryChanged" in {note["method"] for note in ana.notes}
+
+    await ana.subscribe(S)
+    await ana.subscribe(chat)
+    await ana.drop()
+    authorizer.allows.discard("read")
+    told = len(ana.notes)
+    assert (await ana.reconnect())["missing"] == [S, chat]
+    await owner.do(S, "session/titleChanged", title="not seen")
+    await quiet(host)
+    assert len(ana.notes) == told
+    assert list(ana.mirrors) == [ROOT]
+
+
 async def test_P_the_authorizer_is_asked_again_after_a_few_seconds_and_not_for_each_action(
     serve: MakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
