@@ -10,7 +10,7 @@ import logging
 from ..protocol import status
 from ..protocol.reducers import REDUCERS
 from .ports import ChatRecord, Json, StoredChat
-from .waiting import PENDING_ID
+from .waiting import sent_in
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,14 @@ PROBLEMS = "jupyter-ahp.problems"
 
 
 def _still_waiting(stored: StoredChat) -> ChatRecord:
-    """The record without the messages that became turns just before the last process died: delivered once."""
-    turns = [*stored.turns, stored.active] if stored.active is not None else stored.turns
-    started = {(turn["message"].get("_meta") or {}).get(PENDING_ID) for turn in turns}
+    """The record without the messages that were sent just before the last process died: delivered once."""
+    sent = {name for turn in stored.turns for name in sent_in(turn)}
+    if stored.active is not None:
+        parts = [action["part"] for action in stored.active_actions if "part" in action]
+        sent |= {*sent_in(stored.active), *sent_in({**stored.active, "responseParts": parts})}
     record = stored.record
-    record.queued = [waiting for waiting in record.queued if waiting["id"] not in started]
-    if record.steering is not None and record.steering["id"] in started:
+    record.queued = [waiting for waiting in record.queued if waiting["id"] not in sent]
+    if record.steering is not None and record.steering["id"] in sent:
         record.steering = None
     return record
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import clock
 from .attachments import blocks_of
 from .pending import Cause, HandOver, Start, next_step
 from .ports import Json, Steering, StoreError
+from .sink import STEERING
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
 HOLD = "jupyter-ahp.hold"
 """In an action's `_meta`: tidy the queue, and start nothing for it."""
 PENDING_ID = "jupyter-ahp.pendingId"
-"""In a message's `_meta`: the id under which it waited."""
+"""In a message's `_meta`, once it is a turn's or was read in one: the id under which it waited."""
 NO_STEERING = "The session provider does not support steering messages."
 BEING_PROCESSED = "Cannot change a steering message while it is being processed."
 ANOTHER_WAITS = "Another steering message waits to be read. Queue yours, or take that one back first."
+SENT_ALREADY = "This message was sent already. What was sent cannot be changed."
 
 
 class Waiting:
@@ -37,7 +40,12 @@ class Waiting:
 
     # ── what people change ───────────────────────────────────────────────────────────────────────────────────
     async def refusal(self, action: Json) -> str | None:
-        """Why what waits cannot be changed so; None if it can (G4, G5, G7)."""
+        """Why what waits cannot be changed so; None if it can (G4, G5, G7).
+
+        An edit that comes when the message is on its way would be delivered beside it, as a message of its own.
+        """
+        if action["type"] == "chat/pendingMessageSet" and self._was_sent(action["id"]):
+            return SENT_ALREADY
         if action.get("kind") != "steering":
             return None
         if action["type"] == "chat/pendingMessageRemoved":
@@ -52,6 +60,11 @@ class Waiting:
             # The slot is one: taking it would lose the words of whoever was first.
             return BEING_PROCESSED if self._held else ANOTHER_WAITS
         return None if _said(waits["message"]) == _said(action["message"]) else BEING_PROCESSED
+
+    def _was_sent(self, message_id: str) -> bool:
+        state = self._chat.state
+        turns = [state["activeTurn"]] if "activeTurn" in state else []
+        return any(message_id in sent_in(turn) for turn in (*turns, *reversed(state["turns"])))
 
     async def _removal(self, message_id: str) -> str | None:
         if self._held != message_id:
@@ -109,12 +122,11 @@ class Waiting:
             self._held = waiting["id"]
 
     async def _start(self, waiting: Json) -> None:
-        message = waiting["message"]
         start = {
             "type": "chat/turnStarted",
             "turnId": str(uuid.uuid4()),
             "startedAt": clock.now(),
-            "message": {**message, "_meta": {**(message.get("_meta") or {}), PENDING_ID: waiting["id"]}},
+            "message": _named(waiting),
             "queuedMessageId": waiting["id"],
         }
         await self._chat.begin(start, None)
@@ -140,14 +152,28 @@ class Waiting:
         self._held = None
         self._chat.record.steering = None
         self._chat.saver.soon()
-        message: Json = waits["message"]
-        return message
+        return _named(waits)
 
     def _keep(self) -> None:
         """What waits is what the state says; written soon, since what left it is on disk elsewhere."""
         state, record = self._chat.state, self._chat.record
         record.queued, record.steering = state.get("queuedMessages", []), state.get("steeringMessage")
         self._chat.saver.soon()
+
+
+def sent_in(turn: Json) -> Iterator[str]:
+    """The ids under which messages that are in this turn had waited."""
+    parts = turn.get("responseParts", ())
+    read = [(part.get("_meta") or {}).get(STEERING) for part in parts if part["kind"] == "systemNotification"]
+    for message in (turn["message"], *filter(None, read)):
+        if name := (message.get("_meta") or {}).get(PENDING_ID):
+            yield name
+
+
+def _named(waiting: Json) -> Json:
+    """The message, with the id under which it waited."""
+    message = waiting["message"]
+    return {**message, "_meta": {**(message.get("_meta") or {}), PENDING_ID: waiting["id"]}}
 
 
 def _said(message: Json) -> Json:

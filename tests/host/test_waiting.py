@@ -652,3 +652,64 @@ async def test_Q6_nothing_starts_while_the_backend_holds_steering_that_it_has_no
     await until(lambda: client.running(chat))
     for _ in range(2):
         steered.words.put_nowait("done")
+
+
+async def test_G1_what_was_read_in_a_turn_says_under_which_id_it_waited(
+    client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await client.start(chat, "first")
+    await steer(client, chat, "s", "mind the date")
+    await until(lambda: steered.taken)
+    for word in ("read", "done"):
+        steered.words.put_nowait(word)
+    await until(lambda: not client.running(chat))
+    [part] = client.state(chat)["turns"][0]["responseParts"]
+    assert part["_meta"]["jupyter-ahp.steering"]["_meta"]["jupyter-ahp.pendingId"] == "s"
+
+
+@pytest.mark.parametrize("kind", ["queued", "steering"])
+async def test_Q1_an_edit_that_comes_too_late_is_refused_and_not_delivered_beside_it(
+    host: Host, client: WireClient, chat: str, steered: SteeredAgent, kind: str
+) -> None:
+    await client.start(chat, "first")
+    await client.do(chat, "chat/pendingMessageSet", kind=kind, id="p", message=message("old"))
+    if kind == "steering":
+        await until(lambda: steered.taken)
+        steered.words.put_nowait("read")
+    for _ in range(2):
+        steered.words.put_nowait("done")
+    await until(lambda: "queuedMessages" not in client.state(chat) and not client.running(chat))
+    said = await client.do(chat, "chat/pendingMessageSet", kind=kind, id="p", message=message("new"))
+    await quiet(host)
+    assert said["rejectionReason"] == "This message was sent already. What was sent cannot be changed."
+    assert steered.texts == (["first", "old"] if kind == "queued" else ["first"])
+    await agree(host, client)
+
+
+async def test_G1_steering_that_was_read_just_before_a_crash_is_not_delivered_again(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "store")
+    agent = SteeredAgent()
+    host = await started(store, agent)
+    client = WireClient(host)
+    await client.initialize()
+    chat = await client.create(S)
+    await client.start(chat, "first")
+    await steer(client, chat, "s")
+    await until(lambda: agent.taken)
+    saver = host.sessions["s"].chats[chat].saver
+    saver.soon = lambda: None  # type: ignore[method-assign]  # the process dies before that
+    agent.words.put_nowait("read")
+    await until(lambda: "steeringMessage" not in client.state(chat))
+    await asyncio.sleep(0.1)  # the journal is written within 50 ms
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    await client.drop()
+    await host.stop()
+
+    again = await started(FileStore(tmp_path / "copy"), SteeredAgent())
+    other = WireClient(again)
+    await other.initialize()
+    state = await other.subscribe(chat)
+    assert "steeringMessage" not in state
+    assert [part["kind"] for part in state["turns"][0]["responseParts"]] == ["systemNotification", "error"]
+    await other.drop()
+    await again.stop()
