@@ -5,6 +5,7 @@
 | `!!text some words` | streams the words, one a chunk; `\\n` is a line break |
 | `!!think some words` | streams them as reasoning |
 | `!!chunks 20 0.01` | streams `c0 ` … `c19 `, that many seconds apart |
+| `!!tool add {"a": 1}` | calls that tool; what follows is done when its result is there |
 | `!!delay 0.2` | waits |
 | `!!status 429 2 7` | answers with that status for the first 2 requests (0 or absent: for ever), `retry-after: 7` |
 | `!!overflow` | 400, the prompt is longer than the context |
@@ -33,6 +34,7 @@ WORDS: Final = frozenset(
         "text",
         "think",
         "chunks",
+        "tool",
         "delay",
         "status",
         "overflow",
@@ -71,9 +73,16 @@ def parse(text: str) -> list[Step]:
             break
         if match[1] not in WORDS:
             raise ValueError(f"the mock model knows no !!{match[1]}")
-        steps.append(Step(match[1], match[2].replace("\\n", "\n")))
+        rest = match[2] if match[1] == "tool" else match[2].replace("\\n", "\n")
+        steps.append(Step(match[1], rest))
     steps.reverse()
     return steps
+
+
+def behind_calls(steps: list[Step], calls: int) -> list[Step]:
+    """The steps that are left when that many tools were called."""
+    called = [index for index, step in enumerate(steps) if step.word == "tool"][:calls]
+    return steps[called[-1] + 1 :] if called else steps
 
 
 def pieces(text: str) -> list[str]:

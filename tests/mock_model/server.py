@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from tests.mock_model.script import Step, default_answer, parse, pieces
+from tests.mock_model.script import Step, behind_calls, default_answer, parse, pieces
 
 Json: TypeAlias = dict[str, Any]
 
@@ -67,8 +67,27 @@ def _text_of_part(part: Json) -> str:
             return "[" + url.removeprefix("data:").split(";")[0] + "]"
         case "image":
             return f"[{part['source']['media_type']}]"
+        case "tool_result":
+            return text_of(part.get("content"))
         case kind:
             return f"[{kind}]"
+
+
+def last_words(messages: list[Json]) -> tuple[str, int]:
+    """What the person said last, and how many tools the model called since."""
+    calls = 0
+    for message in reversed(messages):
+        content = message.get("content")
+        if message["role"] == "assistant":
+            blocks = content if isinstance(content, list) else []
+            calls += len(message.get("tool_calls") or [])
+            calls += sum(block["type"] == "tool_use" for block in blocks)
+        elif message["role"] == "user":
+            if isinstance(content, list):  # Anthropic's results of tools are the user's
+                content = [block for block in content if block["type"] != "tool_result"]
+            if content:
+                return text_of(content), calls
+    return "", calls
 
 
 class MockModel:
@@ -240,11 +259,11 @@ class MockModel:
                 },
             )
             return
-        users = [text for role, text in request.texts if role == "user"]
-        last = users[-1] if users else ""
-        said = self.answers.get(last) or default_answer(last, len(request.body["messages"]))
-        steps = parse(last) or [Step("text", said)]
-        await self._play(steps, dialect, reply, json.dumps(request.body["messages"]))
+        messages = request.body["messages"]
+        last, calls = last_words(messages)
+        said = self.answers.get(last) or default_answer(last, len(messages))
+        steps = behind_calls(parse(last), calls) or [Step("text", said)]
+        await self._play(steps, dialect, reply, json.dumps(messages))
 
     async def _play(self, steps: list[Step], dialect: Dialect, reply: Reply, conversation: str) -> None:
         """Do the steps. Text is held back while no chunk was sent, so that a status can still be answered."""
@@ -259,6 +278,11 @@ class MockModel:
                     for number in range(int(step.number(0, 10))):
                         await dialect.chunk(reply, f"c{number} ", thinking=False)
                         await asyncio.sleep(step.number(1, 0))
+                case "tool":
+                    name, _, arguments = step.rest.partition(" ")
+                    await dialect.tool(reply, name, arguments or "{}", f"call-{len(conversation)}")
+                    await dialect.end(reply, "tool", usage=usage)
+                    return
                 case "delay":
                     await asyncio.sleep(step.number(0, 0.1))
                 case "status":
@@ -355,6 +379,7 @@ class Dialect(Protocol):
 
     async def begin(self, reply: Reply) -> None: ...
     async def chunk(self, reply: Reply, text: str, *, thinking: bool) -> None: ...
+    async def tool(self, reply: Reply, name: str, arguments: str, call_id: str) -> None: ...
     async def end(self, reply: Reply, reason: str, *, usage: bool) -> None: ...
     async def error(self, reply: Reply, message: str) -> None: ...
     def overflow(self) -> Json: ...
@@ -367,7 +392,7 @@ class OpenAI:
         self._stream = bool(body.get("stream"))
         self._wants_usage = not self._stream or bool(body.get("stream_options", {}).get("include_usage"))
         self._model = model
-        self._said = {"content": "", "reasoning_content": ""}
+        self._said: Json = {"content": "", "reasoning_content": ""}
         self._sent = 0
         self._prompt = sum(len(text_of(message.get("content")).split()) for message in body["messages"])
 
@@ -390,7 +415,18 @@ class OpenAI:
         if self._stream:
             await self._choice(reply, {name: text})
 
+    async def tool(self, reply: Reply, name: str, arguments: str, call_id: str) -> None:
+        call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        self._said["tool_calls"] = [call]
+        await self.begin(reply)
+        if self._stream:
+            begun = {**call, "index": 0, "function": {"name": name, "arguments": ""}}
+            await self._choice(reply, {"tool_calls": [begun]})
+            for piece in pieces(arguments):
+                await self._choice(reply, {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+
     async def end(self, reply: Reply, reason: str, *, usage: bool) -> None:
+        reason = "tool_calls" if reason == "tool" else reason
         tokens = {
             "prompt_tokens": self._prompt,
             "completion_tokens": self._sent,
@@ -476,6 +512,16 @@ class Anthropic:
         )
         await self._send(reply, "content_block_delta", {"index": self._open[0], "delta": delta})
 
+    async def tool(self, reply: Reply, name: str, arguments: str, call_id: str) -> None:
+        await self.begin(reply)
+        await self._close_block(reply)
+        self._open = (next(self._blocks), False)
+        block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        await self._send(reply, "content_block_start", {"index": self._open[0], "content_block": block})
+        for piece in pieces(arguments):
+            delta = {"type": "input_json_delta", "partial_json": piece}
+            await self._send(reply, "content_block_delta", {"index": self._open[0], "delta": delta})
+
     async def _close_block(self, reply: Reply) -> None:
         if self._open is None:
             return
@@ -489,7 +535,8 @@ class Anthropic:
     async def end(self, reply: Reply, reason: str, *, usage: bool) -> None:
         await self.begin(reply)
         await self._close_block(reply)
-        stop = {"stop_reason": "max_tokens" if reason == "length" else "end_turn", "stop_sequence": None}
+        reasons = {"length": "max_tokens", "tool": "tool_use"}
+        stop = {"stop_reason": reasons.get(reason, "end_turn"), "stop_sequence": None}
         await self._send(reply, "message_delta", {"delta": stop, "usage": {"output_tokens": self._sent}})
         await self._send(reply, "message_stop", {})
         await reply.finish()
