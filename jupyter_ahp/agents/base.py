@@ -46,6 +46,10 @@ What you do:
   handed it back in `Start.memory`. One that is told everything each turn builds it from `Prompt.history`.
 - `Prompt.blocks` is what the message's attachments became: text, an image, or a path. Say what you could not show.
   `blocks_of(turn["message"])` gives the same for an earlier turn.
+- What the host has to say on a turn is in `Prompt.prefaces`, for the model alone (B3).
+- A message for the turn that runs comes by `Conversation.steer`, if your capabilities say `steering`. Say
+  `sink.steering_read` at the moment the model is told it; one that you did not get to is the host's again when the turn
+  ends. In later turns it is a notice in `Prompt.history`: `steering_of(part)` gives the message.
 - `usage` is what the backend reported, never an estimate.
 """
 
@@ -67,12 +71,14 @@ from jupyter_ahp.host.ports import (
     Probe,
     Prompt,
     Start,
+    Steering,
     TextBlock,
     ToolCall,
     TurnFailed,
     TurnOver,
     TurnSink,
 )
+from jupyter_ahp.host.sink import STEERING
 
 __all__ = [
     "Agent",
@@ -89,10 +95,18 @@ __all__ = [
     "Probe",
     "Prompt",
     "Start",
+    "Steering",
     "TextBlock",
     "ToolCall",
     "TurnFailed",
     "TurnOver",
     "TurnSink",
     "blocks_of",
+    "steering_of",
 ]
+
+
+def steering_of(part: Json) -> Json | None:
+    """The message that a person steered the turn with at this part of it (AHP `Message`); None for any other part."""
+    message: Json | None = (part.get("_meta") or {}).get(STEERING)
+    return message

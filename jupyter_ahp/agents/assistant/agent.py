@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_ahp.agents.assistant import local
-from jupyter_ahp.agents.assistant.history import Call, conversation, estimated_tokens, fit
+from jupyter_ahp.agents.assistant.history import Call, conversation, estimated_tokens, fit, instructions
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
 from jupyter_ahp.agents.assistant.weights import Weights
 from jupyter_ahp.agents.base import (
@@ -22,11 +22,14 @@ from jupyter_ahp.agents.base import (
     Probe,
     Prompt,
     Start,
+    Steering,
     TurnFailed,
     TurnSink,
 )
 
 if TYPE_CHECKING:
+    from pydantic_ai.toolsets import AbstractToolset
+
     from jupyter_ahp.agents.assistant.runtime import Runtime
 
 STALL_SECONDS: Final = 120.0
@@ -67,6 +70,11 @@ class AssistantAgent(Agent):
         Where the small model is, in `models/`; by default the store's default directory.
     environ:
         The environment to look for keys in; by default this process's.
+    toolsets:
+        What the models may call, as toolsets of pydantic-ai. It runs without anybody being asked.
+
+    Its chats are the host's turns and nothing else: it is told them anew each time, so that forks and rewinds need
+    nothing of it, and what the host deletes is gone.
     """
 
     provider = "assistant"
@@ -74,7 +82,9 @@ class AssistantAgent(Agent):
     description = (
         "Talks to a model: OpenAI, Anthropic, Ollama, any OpenAI-compatible server, or a tiny one built in."
     )
-    capabilities = Capabilities(images=True)
+    capabilities = Capabilities(
+        fork=True, steering=True, withdraw_steering=True, rewind=True, delete=True, images=True
+    )
 
     def __init__(
         self,
@@ -84,12 +94,14 @@ class AssistantAgent(Agent):
         backoff_seconds: float = 1.0,
         data_dir: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
+        toolsets: Sequence[AbstractToolset[None]] = (),
     ) -> None:
         self._configured = list(models)
         self._stall_seconds = stall_seconds
         self._backoff_seconds = backoff_seconds
         self._weights = Weights(Path(data_dir) if data_dir is not None else Path(jupyter_data_dir()) / "ahp")
         self._environ = os.environ if environ is None else environ
+        self._toolsets = toolsets
         self._runtime: asyncio.Future[Runtime] | None = None
         self._local: local.LocalModel | None = None
 
@@ -144,19 +156,27 @@ class AssistantAgent(Agent):
             "model_not_found", f"There is no model {model} here now. Choose one of these: {known}."
         )
 
-    async def answer(self, endpoint: Endpoint, prompt: Prompt, sink: TurnSink) -> None:
-        """Run one turn with a model. Raises `TurnFailed`."""
+    async def answer(
+        self, endpoint: Endpoint, prompt: Prompt, sink: TurnSink, steering: dict[str, Steering]
+    ) -> None:
+        """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`."""
         sink.activity("Thinking")
         runtime = await self._loaded_runtime()
         if endpoint.api == "local":
-            await self._answer_small(runtime, endpoint, prompt, sink)
+            await self._answer_small(runtime, endpoint, prompt, sink, steering)
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
         said = conversation(prompt, vision=endpoint.vision)
-        await runtime.answer(Call(endpoint, endpoint.base_url, key, INSTRUCTIONS, said), sink)
+        call = Call(endpoint, endpoint.base_url, key, instructions(INSTRUCTIONS, prompt), said)
+        await runtime.answer(call, sink, steering)
 
     async def _answer_small(
-        self, runtime: Runtime, endpoint: Endpoint, prompt: Prompt, sink: TurnSink
+        self,
+        runtime: Runtime,
+        endpoint: Endpoint,
+        prompt: Prompt,
+        sink: TurnSink,
+        steering: dict[str, Steering],
     ) -> None:
         whole = conversation(prompt, vision=False)
         room = local.CONTEXT_TOKENS - local.ANSWER_TOKENS - estimated_tokens(local.INSTRUCTIONS)
@@ -173,7 +193,7 @@ class AssistantAgent(Agent):
             self._local = local.LocalModel(self._weights.path, endpoint.model)
         async with self._local.turn(sink.activity) as (base_url, key):
             call = Call(endpoint, base_url, key, local.INSTRUCTIONS, said, max_tokens=local.ANSWER_TOKENS)
-            await runtime.answer(call, sink)
+            await runtime.answer(call, sink, steering)
 
     async def _loaded_runtime(self) -> Runtime:
         """The model library, imported in a thread: it takes over a second, in which others must not wait."""
@@ -193,7 +213,11 @@ class AssistantAgent(Agent):
     def _load_runtime(self) -> Runtime:
         from jupyter_ahp.agents.assistant.runtime import Runtime
 
-        return Runtime(stall_seconds=self._stall_seconds, backoff_seconds=self._backoff_seconds)
+        return Runtime(
+            stall_seconds=self._stall_seconds,
+            backoff_seconds=self._backoff_seconds,
+            toolsets=self._toolsets,
+        )
 
     def _has_key(self, endpoint: Endpoint) -> bool:
         return endpoint.key_variable is None or bool(self._environ.get(endpoint.key_variable))
@@ -209,10 +233,27 @@ class AssistantConversation(Conversation):
 
     def __init__(self, agent: AssistantAgent) -> None:
         self._agent = agent
+        self._steering: dict[str, Steering] | None = None
+        """What the turn that runs was handed and the model has not read, by id (B15); None while none runs."""
 
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
-        endpoint = await self._agent.endpoint(prompt.model)
-        await self._agent.answer(endpoint, prompt, sink)
+        self._steering = {}
+        try:
+            # What waits to steer this turn is handed over now: it is in the first request, not behind it (G3).
+            await asyncio.sleep(0)
+            endpoint = await self._agent.endpoint(prompt.model)
+            await self._agent.answer(endpoint, prompt, sink, self._steering)
+        finally:
+            self._steering = None
+
+    async def steer(self, message: Steering) -> bool:
+        if self._steering is None:
+            return False
+        self._steering[message.id] = message
+        return True
+
+    async def withdraw(self, message_id: str) -> bool:
+        return self._steering is not None and self._steering.pop(message_id, None) is not None
 
 
 def _was_told(prompt: Prompt) -> bool:

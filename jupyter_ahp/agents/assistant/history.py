@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from jupyter_ahp.agents.assistant.models import Endpoint
-from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, TextBlock, blocks_of
+from jupyter_ahp.agents.base import (
+    Block,
+    ImageBlock,
+    Json,
+    PathBlock,
+    Prompt,
+    TextBlock,
+    blocks_of,
+    steering_of,
+)
 
 GO_ON: Final = (
     "Your answer above was cut off before its end. Go on exactly where it stopped, with nothing before it: "
@@ -45,34 +54,53 @@ class Call:
 def conversation(prompt: Prompt, *, vision: bool) -> list[Said]:
     """Everything for one request: earlier turns, this turn's message, what it has so far. The last one is the user's.
 
-    The speakers alternate, beginning with the user; empty messages are left out.
+    What the host has to say on an earlier turn stands ahead of that turn's message (B3); on this turn, it is
+    `instructions`' matter. The speakers alternate, beginning with the user; empty messages are left out.
     """
     said: list[Said] = []
     for turn in prompt.history:
         message = turn.get("message") or {}
-        said.append(_user(message.get("text", ""), blocks_of(message), vision=vision))
-        answer = answer_text(turn.get("responseParts") or [])
-        if answer and turn.get("state") == "cancelled":
-            answer = f"{answer}\n\n{STOPPED}"
-        said.append(Said("assistant", answer))
-    said.append(_user(prompt.text, prompt.blocks, vision=vision))
-    if partial := answer_text(prompt.so_far):
-        said += [Said("assistant", partial), Said("user", GO_ON)]
+        said.append(Said("user", prompt.prefaces.get(turn["id"], "")))
+        said.append(user_said(message.get("text", ""), blocks_of(message), vision=vision))
+        answer = _answer(turn.get("responseParts") or [], vision=vision)
+        if turn.get("state") == "cancelled" and answer and answer[-1].role == "assistant":
+            answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
+        said += answer
+    said.append(user_said(prompt.text, prompt.blocks, vision=vision))
+    so_far = _answer(prompt.so_far, vision=vision)
+    said += so_far
+    if so_far and so_far[-1].role == "assistant":
+        said.append(Said("user", GO_ON))
     return _merged(said)
 
 
-def answer_text(parts: Sequence[Json]) -> str:
-    """What was said to the person in a turn. A part that went on after an error follows without a break."""
+def instructions(standing: str, prompt: Prompt) -> str:
+    """The system prompt: what always stands there, and what the host has to say on this turn (B3)."""
+    preface = prompt.prefaces.get(prompt.turn_id)
+    return f"{standing}\n\n{preface}" if preface else standing
+
+
+def _answer(parts: Sequence[Json], *, vision: bool) -> list[Said]:
+    """What was said in a turn behind its message: the answer, and at its place what a person steered it with (B15).
+
+    A part that went on after an error follows without a break.
+    """
+    said: list[Said] = []
     text = ""
     went_on = False
     for part in parts:
         if part.get("kind") == "markdown":
             text += part.get("content", "") if went_on or not text else f"\n\n{part.get('content', '')}"
+        elif message := steering_of(part):
+            said += [Said("assistant", text.strip())]
+            said += [user_said(message.get("text", ""), blocks_of(message), vision=vision)]
+            text = ""
         went_on = part.get("kind") == "error"
-    return text.strip()
+    said.append(Said("assistant", text.strip()))
+    return [one for one in said if one.text or one.images]
 
 
-def _user(text: str, blocks: Sequence[Block], *, vision: bool) -> Said:
+def user_said(text: str, blocks: Sequence[Block], *, vision: bool) -> Said:
     """A message with what came with it before it, so that the words of the person stand last."""
     pieces: list[str] = []
     images: list[ImageBlock] = []

@@ -6,7 +6,8 @@ Retries are ours, not the SDKs': the person sees them, and none happens once a w
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -35,6 +38,8 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.toolsets import AbstractToolset
+from pydantic_ai.usage import RunUsage
 
 from jupyter_ahp.agents.assistant.failures import (
     FAILURES,
@@ -43,9 +48,9 @@ from jupyter_ahp.agents.assistant.failures import (
     unfinished,
     wait_before_retry,
 )
-from jupyter_ahp.agents.assistant.history import Call, Said
+from jupyter_ahp.agents.assistant.history import Call, Said, user_said
 from jupyter_ahp.agents.assistant.models import Endpoint
-from jupyter_ahp.agents.base import TurnSink
+from jupyter_ahp.agents.base import Steering, ToolCall, TurnSink
 
 ATTEMPTS: Final = 5
 CONNECT_SECONDS: Final = 15.0
@@ -54,40 +59,64 @@ NO_KEY: Final = "none"
 
 
 @dataclass(slots=True)
-class Heard:
-    """Whether something of the answer came, so that asking again would say it twice."""
+class Run:
+    """How far a turn is: all that it takes to send its last request again."""
 
-    anything: bool = False
+    call: Call
+    sink: TurnSink
+    steering: dict[str, Steering]
+    """What a person said meanwhile and no request has carried, by id, in order (B15)."""
+    messages: list[ModelMessage]
+    """Everything up to the request that is to be answered, which is the last."""
+    usage: RunUsage = field(default_factory=RunUsage)
+    attempt: int = 1
+    """Which one to have that request answered."""
+    heard: bool = False
+    """Something of the answer to that request came: asking again would say it twice."""
+    came: bool = False
+    """Something came, of this or an earlier answer of the turn."""
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    """The tool calls that run, by the model's id of them."""
 
 
 class Runtime:
-    """Asks models and streams what they say. Holds the connections; `close` ends them."""
+    """Asks models and streams what they say. Holds the connections; `close` ends them.
 
-    def __init__(self, *, stall_seconds: float, backoff_seconds: float) -> None:
+    `toolsets`: what the model may call.
+    """
+
+    def __init__(
+        self, *, stall_seconds: float, backoff_seconds: float, toolsets: Sequence[AbstractToolset[None]] = ()
+    ) -> None:
         self._stall_seconds = stall_seconds
         self._backoff_seconds = backoff_seconds
+        self._toolsets = list(toolsets)
         self._clients: dict[bool, httpx2.AsyncClient] = {}
         self._models: dict[tuple[Endpoint, str, str | None], Model] = {}
 
-    async def answer(self, call: Call, sink: TurnSink) -> None:
-        """Stream one answer into the sink. Raises `TurnFailed`. Being cancelled closes the connection."""
-        sink.activity("Thinking")
-        for attempt in range(1, ATTEMPTS + 1):
-            heard = Heard()
+    async def answer(self, call: Call, sink: TurnSink, steering: dict[str, Steering]) -> None:
+        """Stream one answer into the sink. Raises `TurnFailed`. Being cancelled closes the connection.
+
+        Each request carries what is in `steering` when it goes out, and takes it out of there (B15). What comes in behind
+        the last request stays there: there is no request for its sake alone.
+        """
+        run = Run(call, sink, steering, [_message(said) for said in call.said])
+        while True:
             try:
-                await self._stream(call, sink, heard)
+                await self._go_on(run)
                 break
             except FAILURES as error:
-                wait = wait_before_retry(error, attempt, self._backoff_seconds)
-                if heard.anything or wait is None or attempt == ATTEMPTS:
+                wait = wait_before_retry(error, run.attempt, self._backoff_seconds)
+                if run.heard or wait is None or run.attempt == ATTEMPTS:
                     raise explain(
                         error,
                         call.endpoint,
                         key=call.key,
-                        came=heard.anything,
+                        came=run.came,
                         stall_seconds=self._stall_seconds,
                     ) from error
-                sink.activity(f"Asking again, the server was busy ({attempt + 1} of {ATTEMPTS})")
+                run.attempt += 1
+                sink.activity(f"Asking again, the server was busy ({run.attempt} of {ATTEMPTS})")
                 await asyncio.sleep(wait)
         sink.activity(None)
 
@@ -96,24 +125,30 @@ class Runtime:
         self._models.clear()
         await asyncio.gather(*(client.aclose() for client in clients))
 
-    async def _stream(self, call: Call, sink: TurnSink, heard: Heard) -> None:
-        agent = Agent(self._model(call), instructions=call.instructions, retries=0)
+    async def _go_on(self, run: Run) -> None:
+        """From the request that is to be answered to the answer that calls no tool."""
+        call = run.call
+        agent = Agent(self._model(call), instructions=call.instructions, toolsets=self._toolsets, retries=0)
         settings = ModelSettings(max_tokens=call.max_tokens) if call.max_tokens else ModelSettings()
-        *before, last = call.said
-        history = [_message(said) for said in before]
-        async with agent.iter(_content(last), message_history=history, model_settings=settings) as run:
-            async for node in run:
-                if not Agent.is_model_request_node(node):
-                    continue
-                async with node.stream(run.ctx) as stream:
-                    async for event in stream:
-                        _report(event, sink, heard)
-                    response = stream.response
-                _report_end(response, sink)
-                if response.finish_reason is None and "finish_reason" not in (
-                    response.provider_details or {}
-                ):
-                    raise unfinished(call.endpoint.model)
+        async with agent.iter(
+            message_history=run.messages, usage=run.usage, model_settings=settings
+        ) as steps:
+            async for node in steps:
+                if Agent.is_model_request_node(node):
+                    _steer(node.request, run)
+                    run.messages, run.heard = [*steps.all_messages(), node.request], False
+                    if run.attempt == 1:
+                        run.sink.activity("Thinking")
+                    async with node.stream(steps.ctx) as stream:
+                        async for event in stream:
+                            _report(event, run)
+                        response = stream.response
+                    _report_end(response, run)
+                    run.attempt, run.heard = 1, True
+                elif Agent.is_call_tools_node(node):
+                    async with node.stream(steps.ctx) as events:
+                        async for event in events:
+                            _report_call(event, run)
 
     def _model(self, call: Call) -> Model:
         found = (call.endpoint, call.base_url, call.key)
@@ -152,35 +187,62 @@ class Runtime:
         return self._clients[here]
 
 
-def _report(event: object, sink: TurnSink, heard: Heard) -> None:
+def _steer(request: ModelRequest, run: Run) -> None:
+    """What a person said meanwhile goes into the request that is about to go out, behind what it has (B15)."""
+    for message_id, message in list(run.steering.items()):
+        said = user_said(message.text, message.blocks, vision=run.call.endpoint.vision)
+        request.parts = [*request.parts, UserPromptPart(_content(said))]
+        del run.steering[message_id]
+        run.sink.steering_read(message_id)
+
+
+def _report(event: object, run: Run) -> None:
     match event:
         case (
             PartStartEvent(part=TextPart(content=text))
             | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
         ) if text:
-            if not heard.anything:
-                sink.activity(None)
-            heard.anything = True
-            sink.markdown(text)
+            if not run.heard:
+                run.sink.activity(None)
+            run.heard = run.came = True
+            run.sink.markdown(text)
         case (
             PartStartEvent(part=ThinkingPart(content=thought))
             | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought))
         ) if thought:
-            heard.anything = True
-            sink.reasoning(thought)
+            run.heard = run.came = True
+            run.sink.reasoning(thought)
 
 
-def _report_end(response: ModelResponse, sink: TurnSink) -> None:
-    used = response.usage
+def _report_end(response: ModelResponse, run: Run) -> None:
+    """The end of an answer, also of one that calls tools. Raises `ModelAPIError` if it is not whole."""
+    used = run.usage
     if used.input_tokens or used.output_tokens:
-        sink.usage(
+        run.sink.usage(
             input_tokens=used.input_tokens,
             output_tokens=used.output_tokens,
             cache_read_tokens=used.cache_read_tokens or None,
             model=response.model_name,
         )
     if response.finish_reason == "length":
-        sink.notice("The answer stops here: it reached the model's limit of length. Ask it to go on.")
+        run.sink.notice("The answer stops here: it reached the model's limit of length. Ask it to go on.")
+    if response.finish_reason is None and "finish_reason" not in (response.provider_details or {}):
+        raise unfinished(run.call.endpoint.model)
+
+
+def _report_call(event: object, run: Run) -> None:
+    match event:
+        case FunctionToolCallEvent(part=called):
+            call = run.sink.tool(called.tool_name, title=called.tool_name)
+            call.run(f"Running {called.tool_name}", tool_input=called.args_as_json_str())
+            run.calls[called.tool_call_id] = call
+        case FunctionToolResultEvent(part=result):
+            text = result.model_response_str(wrap_if_error=False)
+            call = run.calls.pop(result.tool_call_id)
+            if result.outcome == "success":
+                call.done(f"Ran {result.tool_name}", content=[{"type": "text", "text": text}])
+            else:
+                call.failed(f"{result.tool_name} did not work", error=text)
 
 
 def _message(said: Said) -> ModelMessage:
