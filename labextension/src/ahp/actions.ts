@@ -185,7 +185,7 @@ export type ChatAction =
       'chat/inputCompleted',
       { requestId: string; response: InputResponse; answers?: ChatInputAnswers }
     >
-  | A<'chat/truncated', { turnId?: string }>
+  | A<'chat/truncated', { turnId?: string; _meta?: Meta }>
   | A<'chat/turnsLoaded', { turns: readonly Turn[]; turnsNextCursor?: string }>;
 
 export type TerminalAction =

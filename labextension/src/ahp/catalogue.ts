@@ -3,6 +3,7 @@
  * of the root channel (AHP 2.3). These are not replayed, so the list is read anew at each connect.
  */
 
+import { unreadableOf, type Unreadable } from './beyond';
 import { asError, ConnectionLost } from './errors';
 import { sameJson } from './json';
 import type { Params } from './jsonrpc';
@@ -14,6 +15,8 @@ export interface SessionList {
   readonly status: 'loading' | 'ready' | 'failed';
   /** Last modified first. A summary keeps its identity while nothing in it changes. */
   readonly items: readonly SessionSummary[];
+  /** Sessions that are there and could not be read. */
+  readonly unreadable: readonly Unreadable[];
   readonly error?: Error;
 }
 
@@ -28,7 +31,8 @@ export class SessionCatalogue {
   #byUri = new Map<URI, SessionSummary>();
   #status: SessionList['status'] = 'loading';
   #error: Error | undefined;
-  #list: SessionList = { status: 'loading', items: [] };
+  #unreadable: readonly Unreadable[] = [];
+  #list: SessionList = { status: 'loading', items: [], unreadable: [] };
   #told: SessionList = this.#list;
   #stale = false;
   /** What notifications said while a list was being read: it may be older than they are. */
@@ -47,6 +51,7 @@ export class SessionCatalogue {
       this.#list = {
         status: this.#status,
         items: [...this.#byUri.values()].sort(newestFirst),
+        unreadable: this.#unreadable,
         ...(this.#error ? { error: this.#error } : {})
       };
     }
@@ -64,6 +69,7 @@ export class SessionCatalogue {
     const reading = (this.#reading = {});
     this.#since = [];
     const read = new Map<URI, SessionSummary>();
+    const unreadable: Unreadable[] = [];
     try {
       let cursor: string | undefined;
       do {
@@ -75,6 +81,7 @@ export class SessionCatalogue {
         if (this.#reading !== reading) {
           return;
         }
+        unreadable.push(...unreadableOf(page));
         for (const summary of page.items) {
           read.set(summary.resource, this.#known(summary));
         }
@@ -95,6 +102,7 @@ export class SessionCatalogue {
     const since = this.#since ?? [];
     this.#reading = this.#since = undefined;
     this.#byUri = read;
+    this.#unreadable = unreadable;
     this.#status = 'ready';
     this.#error = undefined;
     since.forEach(({ method, params }) => this.#apply(method, params));

@@ -5,6 +5,7 @@
  */
 
 import type { AhpAction } from './actions';
+import { saidAs, withUndo } from './beyond';
 import { sameJson } from './json';
 import { REDUCERS, type Reducer } from './reducers';
 import type { ActionEnvelope, AnyState, ChatState, SessionState, URI } from './types';
@@ -156,7 +157,8 @@ export class Channel {
   /** Applies a host's envelope; one that the state already holds changes nothing. */
   apply({ serverSeq, action }: ActionEnvelope): void {
     if (this.#status === 'live' && this.#confirmed !== undefined && serverSeq > this.#seq) {
-      this.#confirmed = this.#reduce(this.#confirmed, action as AhpAction);
+      const before = this.#confirmed;
+      this.#confirmed = withUndo(this.#reduce(before, action as AhpAction), action as AhpAction);
       this.#seq = serverSeq;
       this.#stale = true;
     }
@@ -194,6 +196,11 @@ export class Channel {
         return state && hasTurn(state, action.turnId) ? 'taken' : 'send again';
       case 'chat/turnResume':
         return state?.activeTurn?.id === action.turnId ? 'taken' : 'unknown';
+      case 'chat/pendingMessageSet': {
+        // it may have been taken, and have become a turn since: sent again, it would be said twice
+        const said = state && saidAs(state, action.id);
+        return !said ? 'send again' : said.text === action.message.text ? 'taken' : 'unknown';
+      }
       default:
         return 'send again';
     }

@@ -1,6 +1,17 @@
 /** AHP for a browser: a connection that lasts, a store of channel states, and the protocol's types. */
 
 export type * from './actions';
+export {
+  grantsOf,
+  HOLD,
+  roleOf,
+  saidAs,
+  steeringOf,
+  takesSteering,
+  undoable,
+  waitedAs,
+  type Unreadable
+} from './beyond';
 export { SessionCatalogue, type SessionList } from './catalogue';
 export type { ChannelView, PendingAction } from './channel';
 export {

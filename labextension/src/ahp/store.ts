@@ -157,6 +157,14 @@ export class AhpStore {
     await this.connection.request('disposeChat', { channel: chat });
   }
 
+  /** Brings back what the last rewind cut; resolves with how many turns. Ours, beyond the protocol. */
+  async undoRewind(chat: URI): Promise<number> {
+    const { turns } = await this.connection.request<{ turns: number }>('x-jupyter-ahp/undoRewind', {
+      channel: chat
+    });
+    return turns;
+  }
+
   /** Loads older turns of a chat into its state; at once when there are none, or it is loading already. */
   fetchTurns(chat: URI): Promise<void> {
     const loading = this.#loadingTurns.get(chat);

@@ -935,6 +935,7 @@ export interface CreateChatParams {
 export interface ListSessionsResult {
   readonly items: readonly SessionSummary[];
   readonly nextCursor?: string;
+  readonly _meta?: Meta;
 }
 
 export interface ResolveSessionConfigParams {

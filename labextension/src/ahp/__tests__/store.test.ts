@@ -781,7 +781,11 @@ describe('the list of sessions', () => {
       { items: [summary('a', '2026-03-02')], nextCursor: '1' },
       { items: [summary('b', '2026-03-01'), summary('c', '2026-03-03')] }
     ];
-    expect(world.store.sessions.getState()).toEqual({ status: 'loading', items: [] });
+    expect(world.store.sessions.getState()).toEqual({
+      status: 'loading',
+      items: [],
+      unreadable: []
+    });
     const listener = vi.fn();
     world.store.sessions.watch(listener);
     await world.start();
