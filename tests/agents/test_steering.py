@@ -11,7 +11,16 @@ from pydantic_ai.toolsets import FunctionToolset
 
 from jupyter_ahp.agents.assistant import AssistantAgent
 from jupyter_ahp.agents.assistant.history import GO_ON, STOPPED
-from jupyter_ahp.agents.base import Conversation, ImageBlock, Json, Prompt, Steering, TextBlock, TurnFailed
+from jupyter_ahp.agents.base import (
+    Block,
+    Conversation,
+    ImageBlock,
+    Json,
+    Prompt,
+    Steering,
+    TextBlock,
+    TurnFailed,
+)
 from tests.agents.conftest import MakeAssistant
 from tests.agents.recording import START, RecordingSink, tell, turn, until
 from tests.mock_model import MockModel
@@ -96,7 +105,7 @@ async def test_B15_what_was_read_stays_in_the_requests_that_follow(busy: Talk) -
 async def test_B15_several_go_in_their_order_with_what_is_attached(busy: Talk) -> None:
     busy.start(BUSY)
     await busy.asked()
-    blocks = [TextBlock("a.csv", "x,y"), ImageBlock("p.png", "image/png", PNG)]
+    blocks: list[Block] = [TextBlock("a.csv", "x,y"), ImageBlock("p.png", "image/png", PNG)]
     await busy.conversation.steer(Steering("s1", "Use this.", blocks))
     await busy.conversation.steer(Steering("s2", "And hurry."))
     await busy.end()
@@ -110,8 +119,8 @@ async def test_B15_several_go_in_their_order_with_what_is_attached(busy: Talk) -
 
 async def test_G1_one_that_comes_before_the_first_request_is_in_it(busy: Talk) -> None:
     busy.start("hello")
-    while not await busy.conversation.steer(FRENCH):
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await busy.conversation.steer(FRENCH)
     await busy.end()
     assert busy.told(0) == [("user", "hello"), ("user", "In French, please.")]
     assert busy.sink.read == [("s1", 0)]
