@@ -85,6 +85,7 @@ class Home:
             JUPYTER_CONFIG_DIR=str(self.config),
             JUPYTER_CONFIG_PATH=str(self.config),  # before what is installed in this environment
             JUPYTER_DATA_DIR=str(self.data),
+            JUPYTER_PATH=str(self.data),  # the labextension that is built here, not one that is installed
             JUPYTER_RUNTIME_DIR=str(self.runtime),
             IPYTHONDIR=str(self.root / "ipython"),
             PYTHONPATH=os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
