@@ -17,8 +17,7 @@ from jupyter_core.paths import jupyter_data_dir
 from tornado.httpclient import AsyncHTTPClient
 
 from jupyter_ahp.agents.assistant import AssistantAgent
-from jupyter_ahp.agents.assistant.agent import FORGOTTEN
-from jupyter_ahp.agents.assistant.history import Said, estimated_tokens, fit
+from jupyter_ahp.agents.assistant.history import LEFT_OUT, Said, cut, estimated_tokens, fit
 from jupyter_ahp.agents.assistant.local import LocalModel
 from jupyter_ahp.agents.assistant.weights import FetchFailed, Source, Weights
 from jupyter_ahp.agents.base import Prompt, TurnFailed
@@ -116,6 +115,21 @@ def test_the_newest_of_a_chat_is_kept_and_begins_with_the_user() -> None:
     assert fit(said, 10) == []
 
 
+def test_a_turn_that_goes_on_is_kept_whole_or_not_at_all() -> None:
+    said = [Said("user", "a" * 300), Said("assistant", "b" * 30), Said("user", "c" * 30)]
+    assert fit(said, 1000, own=3) == said
+    assert fit(said, 100, own=3) == []
+
+
+def test_a_text_is_cut_in_its_middle_until_it_fits() -> None:
+    text = "beginning " + "x" * 9000 + " end"
+    short = cut(text, 100)
+    assert estimated_tokens(short) <= 100
+    assert short.startswith("beginning ")
+    assert short.endswith(" end")
+    assert cut("short", 100) == "short"
+
+
 def test_tokens_are_rather_too_many_than_too_few() -> None:
     assert estimated_tokens("The mean of the sample is not the mean of the population.") >= 13
     assert estimated_tokens("データフレーム") >= 7
@@ -171,8 +185,9 @@ async def test_the_real_small_model_forgets_the_beginning_and_says_so_once(small
     ]
     first, again = RecordingSink(), RecordingSink("t2")
     await begin_and_stop(small, Prompt("t1", "What is Python?", history=history), first)
-    assert first.notices == [FORGOTTEN]
-    told = turn("before", parts=[{"kind": "systemNotification", "content": FORGOTTEN}])
+    [notice] = first.notices
+    assert LEFT_OUT in notice
+    told = turn("before", parts=[{"kind": "systemNotification", "content": notice}])
     await begin_and_stop(small, Prompt("t2", "What is pandas?", history=[*history, told]), again)
     assert again.notices == []
     failed = await failure(small, "word " * 20_000)

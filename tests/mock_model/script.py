@@ -8,7 +8,7 @@
 | `!!tool add {"a": 1}` | calls that tool; what follows is done when its result is there |
 | `!!delay 0.2` | waits |
 | `!!status 429 2 7` | answers with that status for the first 2 requests (0 or absent: for ever), `retry-after: 7` |
-| `!!overflow` | 400, the prompt is longer than the context |
+| `!!overflow 3` | 400, the prompt is longer than the context, for more than 3 messages (absent: for any) |
 | `!!quota` | 429, the account has no money left |
 | `!!drop 1` | cuts the socket, for the first request only (absent: for ever) |
 | `!!end` | ends the stream in good order, but without saying that the answer is finished |

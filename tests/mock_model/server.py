@@ -263,10 +263,11 @@ class MockModel:
         last, calls = last_words(messages)
         said = self.answers.get(last) or default_answer(last, len(messages))
         steps = behind_calls(parse(last), calls) or [Step("text", said)]
-        await self._play(steps, dialect, reply, json.dumps(messages))
+        await self._play(steps, dialect, reply, messages)
 
-    async def _play(self, steps: list[Step], dialect: Dialect, reply: Reply, conversation: str) -> None:
+    async def _play(self, steps: list[Step], dialect: Dialect, reply: Reply, messages: list[Json]) -> None:
         """Do the steps. Text is held back while no chunk was sent, so that a status can still be answered."""
+        conversation = json.dumps(messages)
         reason = "stop"
         usage = not any(step.word == "no-usage" for step in steps)
         for index, step in enumerate(steps):
@@ -280,7 +281,7 @@ class MockModel:
                         await asyncio.sleep(step.number(1, 0))
                 case "tool":
                     name, _, arguments = step.rest.partition(" ")
-                    await dialect.tool(reply, name, arguments or "{}", f"call-{len(conversation)}")
+                    await dialect.tool(reply, name, arguments or "{}", f"call-{len(messages)}")
                     await dialect.end(reply, "tool", usage=usage)
                     return
                 case "delay":
@@ -297,8 +298,9 @@ class MockModel:
                         )
                         return
                 case "overflow":
-                    await reply.json(400, dialect.overflow())
-                    return
+                    if len(messages) > step.number(0, 0):
+                        await reply.json(400, dialect.overflow())
+                        return
                 case "quota":
                     message = "You exceeded your current quota."
                     await reply.json(

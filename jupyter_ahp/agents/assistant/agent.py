@@ -6,13 +6,23 @@ import asyncio
 import importlib.util
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_ahp.agents.assistant import local
-from jupyter_ahp.agents.assistant.history import Call, conversation, estimated_tokens, fit, instructions
+from jupyter_ahp.agents.assistant.history import (
+    Call,
+    conversation,
+    cut,
+    estimated_tokens,
+    fit,
+    instructions,
+    left_out,
+    was_told,
+)
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
 from jupyter_ahp.agents.assistant.weights import Weights
 from jupyter_ahp.agents.base import (
@@ -45,8 +55,6 @@ do not know, and never make up results."""
 TINY_NOTE: Final = (
     "A tiny model on this machine, often wrong. For real work set OPENAI_API_KEY or ANTHROPIC_API_KEY."
 )
-
-FORGOTTEN: Final = "The small model has a short memory: it no longer sees the beginning of this chat."
 
 NO_MODEL_FIX: Final = (
     "Set OPENAI_API_KEY or ANTHROPIC_API_KEY and restart the server, or start Ollama. "
@@ -166,8 +174,9 @@ class AssistantAgent(Agent):
             await self._answer_small(runtime, endpoint, prompt, sink, steering)
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
-        said = conversation(prompt, vision=endpoint.vision)
-        call = Call(endpoint, endpoint.base_url, key, instructions(INSTRUCTIONS, prompt), said)
+        said, own = conversation(prompt, vision=endpoint.vision)
+        system = instructions(INSTRUCTIONS, prompt)
+        call = Call(endpoint, endpoint.base_url, key, system, said, own, told=was_told(prompt))
         await runtime.answer(call, sink, steering)
 
     async def _answer_small(
@@ -178,21 +187,26 @@ class AssistantAgent(Agent):
         sink: TurnSink,
         steering: dict[str, Steering],
     ) -> None:
-        whole = conversation(prompt, vision=False)
-        room = local.CONTEXT_TOKENS - local.ANSWER_TOKENS - estimated_tokens(local.INSTRUCTIONS)
-        said = fit(whole, room)
+        room = local.CONTEXT_TOKENS - local.ANSWER_TOKENS
+        # What the host has to say may be longer than all that this model reads.
+        prompt = replace(
+            prompt, prefaces={turn: cut(text, room // 3) for turn, text in prompt.prefaces.items()}
+        )
+        system = instructions(local.INSTRUCTIONS, prompt)
+        whole, own = conversation(prompt, vision=False)
+        said = fit(whole, room - estimated_tokens(system), own)
         if not said:
             raise TurnFailed(
                 "context_length",
                 "This message is too long for the small model, which reads about 1,000 words. Say less, or use "
                 "another model.",
             )
-        if len(said) < len(whole) and not _was_told(prompt):
-            sink.notice(FORGOTTEN)
+        if len(said) < len(whole) and not was_told(prompt):
+            sink.notice(left_out("the small model", whole, said))
         if self._local is None:
             self._local = local.LocalModel(self._weights.path, endpoint.model)
         async with self._local.turn(sink.activity) as (base_url, key):
-            call = Call(endpoint, base_url, key, local.INSTRUCTIONS, said, max_tokens=local.ANSWER_TOKENS)
+            call = Call(endpoint, base_url, key, system, said, own, told=True, max_tokens=local.ANSWER_TOKENS)
             await runtime.answer(call, sink, steering)
 
     async def _loaded_runtime(self) -> Runtime:
@@ -239,8 +253,6 @@ class AssistantConversation(Conversation):
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         self._steering = {}
         try:
-            # What waits to steer this turn is handed over now: it is in the first request, not behind it (G3).
-            await asyncio.sleep(0)
             endpoint = await self._agent.endpoint(prompt.model)
             await self._agent.answer(endpoint, prompt, sink, self._steering)
         finally:
@@ -254,14 +266,6 @@ class AssistantConversation(Conversation):
 
     async def withdraw(self, message_id: str) -> bool:
         return self._steering is not None and self._steering.pop(message_id, None) is not None
-
-
-def _was_told(prompt: Prompt) -> bool:
-    """Whether an earlier turn of the chat has the notice already."""
-    parts = (part for turn in prompt.history for part in turn.get("responseParts") or [])
-    return any(
-        part.get("kind") == "systemNotification" and FORGOTTEN in str(part.get("content")) for part in parts
-    )
 
 
 def _missing_extra(endpoints: Sequence[Endpoint]) -> str:

@@ -61,13 +61,22 @@ def unfinished(model: str) -> ModelAPIError:
     return ModelAPIError(model, "The stream ended without a finish_reason")
 
 
+def too_long(error: Failure) -> bool:
+    """Whether the model was told more than it can read."""
+    return isinstance(error, ModelContextWindowExceededError) or (
+        isinstance(error, ModelHTTPError)
+        and error.status_code in (400, 413, 500)
+        and bool(_TOO_LONG.search(str(error)))
+    )
+
+
 def wait_before_retry(error: Failure, attempt: int, backoff: float) -> float | None:
     """Seconds until the same request may be sent again, or None when it should not be."""
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is False:
         return None
     if not isinstance(error, ModelRateLimitError | ModelUnavailableError | ModelServerError):
         return None
-    if _too_long(error):
+    if too_long(error):
         return None
     wait = error.retry_after if error.retry_after is not None else backoff * 2 ** (attempt - 1)
     return wait if wait <= LONGEST_WAIT else None
@@ -97,7 +106,7 @@ class Words(NamedTuple):
 
 def _refusal(error: Failure, endpoint: Endpoint, who: str, safe: str) -> Words | None:
     """The API answered, and not with an answer of the model."""
-    if _too_long(error):
+    if too_long(error):
         return Words(
             "context_length",
             f"The chat is longer than {endpoint.model} can read. {safe} Start a new chat, rewind this one, attach less, "
@@ -189,14 +198,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(current))
         yield current
         current = current.__cause__ or current.__context__
-
-
-def _too_long(error: Failure) -> bool:
-    return isinstance(error, ModelContextWindowExceededError) or (
-        isinstance(error, ModelHTTPError)
-        and error.status_code in (400, 413, 500)
-        and bool(_TOO_LONG.search(str(error)))
-    )
 
 
 def _status(error: ModelAPIError) -> str:

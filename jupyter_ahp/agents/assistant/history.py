@@ -18,6 +18,7 @@ from jupyter_ahp.agents.base import (
     PathBlock,
     Prompt,
     TextBlock,
+    TurnFailed,
     blocks_of,
     steering_of,
 )
@@ -27,6 +28,7 @@ GO_ON: Final = (
     "do not begin again, and do not repeat what is there."
 )
 STOPPED: Final = "[The answer was stopped here.]"
+LEFT_OUT: Final = "it no longer sees the beginning of this chat."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +50,19 @@ class Call:
     instructions: str
     said: Sequence[Said]
     """The last one is the user's."""
+    own: int = 1
+    """How many of them, at the end, are this turn's: those are never left out."""
+    told: bool = False
+    """The person knows that the beginning of this chat is left out."""
     max_tokens: int | None = None
 
 
-def conversation(prompt: Prompt, *, vision: bool) -> list[Said]:
-    """Everything for one request: earlier turns, this turn's message, what it has so far. The last one is the user's.
+def conversation(prompt: Prompt, *, vision: bool) -> tuple[list[Said], int]:
+    """Everything for one request: earlier turns, this turn's message, what it has so far. How much of it is this turn's.
 
     What the host has to say on an earlier turn stands ahead of that turn's message (B3); on this turn, it is
-    `instructions`' matter. The speakers alternate, beginning with the user; empty messages are left out.
+    `instructions`' matter. The speakers alternate, beginning and ending with the user; empty messages are left out.
+    Raises `TurnFailed` when there is nothing in this turn's message.
     """
     said: list[Said] = []
     for turn in prompt.history:
@@ -66,12 +73,12 @@ def conversation(prompt: Prompt, *, vision: bool) -> list[Said]:
         if turn.get("state") == "cancelled" and answer and answer[-1].role == "assistant":
             answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
         said += answer
-    said.append(user_said(prompt.text, prompt.blocks, vision=vision))
-    so_far = _answer(prompt.so_far, vision=vision)
-    said += so_far
-    if so_far and so_far[-1].role == "assistant":
-        said.append(Said("user", GO_ON))
-    return _merged(said)
+    own = [user_said(prompt.text, prompt.blocks, vision=vision), *_answer(prompt.so_far, vision=vision)]
+    if own[-1].role == "assistant":
+        own.append(Said("user", GO_ON))
+    if not _merged(own):
+        raise TurnFailed("empty", "There is nothing in this message. Write something.")
+    return _merged([*said, *own]), len(_merged(own))
 
 
 def instructions(standing: str, prompt: Prompt) -> str:
@@ -140,9 +147,9 @@ def _merged(said: Sequence[Said]) -> list[Said]:
     return merged
 
 
-# ── A small context ──────────────────────────────────────────────────────────────────────────────────────────────────
-def fit(said: Sequence[Said], tokens: int) -> list[Said]:
-    """The newest part of a conversation that fits; begins with the user. Empty when not even the last message does."""
+# ── A context that is too small ──────────────────────────────────────────────────────────────────────────────────────
+def fit(said: Sequence[Said], tokens: int, own: int = 1) -> list[Said]:
+    """The newest part of a conversation that fits; begins with the user. Empty when not even its last `own` do."""
     kept: list[Said] = []
     room = tokens
     for one in reversed(said):
@@ -153,10 +160,45 @@ def fit(said: Sequence[Said], tokens: int) -> list[Said]:
     kept.reverse()
     while kept and kept[0].role != "user":
         kept.pop(0)
-    return kept
+    return kept if len(kept) >= own else []
+
+
+def left_out(model: str, said: Sequence[Said], kept: Sequence[Said]) -> str:
+    """What the person is told of it (T9). The numbers are ours, so they are round."""
+    count = len(said) - len(kept)
+    tokens = all_tokens(said)
+    return (
+        f"This chat is longer than {model} can read: {LEFT_OUT} "
+        f"Left out: {count} of {len(said)} messages, about {_round(tokens - all_tokens(kept))} of {_round(tokens)} tokens."
+    )
+
+
+def was_told(prompt: Prompt) -> bool:
+    """Whether an earlier turn of the chat says already that the beginning is left out."""
+    parts = (part for turn in prompt.history for part in turn.get("responseParts") or [])
+    return any(
+        part.get("kind") == "systemNotification" and LEFT_OUT in str(part.get("content")) for part in parts
+    )
+
+
+def cut(text: str, tokens: int) -> str:
+    """A text that fits: its beginning and its end."""
+    short, size = text, len(text)
+    while estimated_tokens(short) > tokens and size > 2:
+        size = size * 3 // 4
+        short = f"{text[: size // 2]}\n[…]\n{text[-(size // 2) :]}"
+    return short
+
+
+def all_tokens(said: Sequence[Said]) -> int:
+    return sum(estimated_tokens(one.text) for one in said)
 
 
 def estimated_tokens(text: str) -> int:
     """Tokens of a text for a small English vocabulary, rather too many than too few."""
     plain = sum(1 for character in text if character.isascii())
     return plain // 3 + 2 * (len(text) - plain) + 8
+
+
+def _round(number: int) -> str:
+    return f"{int(float(f'{number:.2g}')):,}"

@@ -45,10 +45,11 @@ from jupyter_ahp.agents.assistant.failures import (
     FAILURES,
     explain,
     refuse_web_page,
+    too_long,
     unfinished,
     wait_before_retry,
 )
-from jupyter_ahp.agents.assistant.history import Call, Said, user_said
+from jupyter_ahp.agents.assistant.history import Call, Said, all_tokens, fit, left_out, user_said
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.base import Steering, ToolCall, TurnSink
 
@@ -68,6 +69,10 @@ class Run:
     """What a person said meanwhile and no request has carried, by id, in order (B15)."""
     messages: list[ModelMessage]
     """Everything up to the request that is to be answered, which is the last."""
+    said: Sequence[Said]
+    """What of the chat these begin with."""
+    told: bool
+    """The person knows that the beginning of the chat is left out."""
     usage: RunUsage = field(default_factory=RunUsage)
     attempt: int = 1
     """Which one to have that request answered."""
@@ -100,12 +105,14 @@ class Runtime:
         Each request carries what is in `steering` when it goes out, and takes it out of there (B15). What comes in behind
         the last request stays there: there is no request for its sake alone.
         """
-        run = Run(call, sink, steering, [_message(said) for said in call.said])
+        run = Run(call, sink, steering, [_message(said) for said in call.said], call.said, call.told)
         while True:
             try:
                 await self._go_on(run)
                 break
             except FAILURES as error:
+                if not run.heard and too_long(error) and _forget(run):
+                    continue
                 wait = wait_before_retry(error, run.attempt, self._backoff_seconds)
                 if run.heard or wait is None or run.attempt == ATTEMPTS:
                     raise explain(
@@ -141,6 +148,7 @@ class Runtime:
                         run.sink.activity("Thinking")
                     async with node.stream(steps.ctx) as stream:
                         async for event in stream:
+                            _say_left_out(run)
                             _report(event, run)
                         response = stream.response
                     _report_end(response, run)
@@ -194,6 +202,24 @@ def _steer(request: ModelRequest, run: Run) -> None:
         request.parts = [*request.parts, UserPromptPart(_content(said))]
         del run.steering[message_id]
         run.sink.steering_read(message_id)
+
+
+def _forget(run: Run) -> bool:
+    """Leave the older half of what was said before this turn out of the request; False when there is nothing (T9)."""
+    own = run.call.own
+    if len(run.said) == own:
+        return False
+    kept = fit(run.said, all_tokens(run.said) // 2, own) or run.said[-own:]
+    run.messages = run.messages[len(run.said) - len(kept) :]
+    run.said = kept
+    return True
+
+
+def _say_left_out(run: Run) -> None:
+    """Once a chat, when the model begins to answer what was left."""
+    if len(run.said) < len(run.call.said) and not run.told:
+        run.sink.notice(left_out(run.call.endpoint.model, run.call.said, run.said))
+        run.told = True
 
 
 def _report(event: object, run: Run) -> None:
