@@ -1,0 +1,174 @@
+"""An agent as another package would bring it: it does what the lines of the message tell it.
+
+| line | what it does |
+|---|---|
+| `say some words` | answers them, a word at a time |
+| `think some words` | reasons them |
+| `tokens 12 34` | reports its use of tokens |
+| `slowly 20` | answers so many pieces, a fiftieth of a second apart |
+| `tool name` | calls a tool that nobody need confirm |
+| `confirm name` | calls one that a person confirms, with options |
+| `ask` | asks a question with two options, and says the answer |
+| `listen` | waits for a steering message, reads it and says it |
+| `deaf 0.5` | takes steering and reads none for so many seconds, then ends |
+| `late name` | calls a tool that ends only when the turn was stopped |
+| `fail words` | fails for good; `stumble words` fails so that it can be resumed |
+| `lives` | says how many conversations were opened for this chat in this server |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+
+from jupyter_ahp.agents.base import (
+    Agent,
+    Capabilities,
+    Command,
+    Conversation,
+    Model,
+    Probe,
+    Prompt,
+    Start,
+    Steering,
+    TurnFailed,
+    TurnSink,
+)
+
+QUESTION = {
+    "kind": "single-select",
+    "id": "colour",
+    "message": "Which colour?",
+    "required": True,
+    "options": [{"id": "red", "label": "Red"}, {"id": "blue", "label": "Blue"}],
+}
+OPTIONS = [
+    {"id": "once", "label": "Allow once", "kind": "approve"},
+    {"id": "never", "label": "Never", "kind": "deny"},
+]
+
+
+class Puppet(Agent):
+    provider = "puppet"
+    display_name = "Puppet"
+    description = "Does what the message says"
+    capabilities = Capabilities(fork=True, steering=True, rewind=True, delete=True)
+
+    def __init__(self) -> None:
+        self.lives: Counter[str] = Counter()
+
+    async def probe(self) -> Probe:
+        return Probe(ready=True, models=[Model("small", "Small"), Model("large", "Large")])
+
+    def config_schema(self, values: object) -> dict[str, object]:
+        mood = {
+            "type": "string",
+            "title": "Mood",
+            "enum": ["good", "bad"],
+            "default": "good",
+            "sessionMutable": True,
+        }
+        return {"type": "object", "properties": {"mood": mood}}
+
+    async def commands(self, directories: object, config: object) -> list[Command]:
+        return [Command("plot", "Draws a plot", "[column]"), Command("plan", "Makes a plan")]
+
+    async def open(self, start: Start) -> Conversation:
+        self.lives[start.chat] += 1
+        return Strings(self, start.chat)
+
+
+class Strings(Conversation):
+    def __init__(self, agent: Puppet, chat: str) -> None:
+        self._agent = agent
+        self._chat = chat
+        self._takes = False
+        self._steered: asyncio.Queue[Steering] = asyncio.Queue()
+
+    async def steer(self, message: Steering) -> bool:
+        if self._takes:
+            self._steered.put_nowait(message)
+        return self._takes
+
+    async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        if prompt.resumed:
+            sink.markdown("and on it goes")
+            return
+        for line in prompt.text.splitlines():
+            word, _, rest = line.partition(" ")
+            do = getattr(self, f"_{word}", None)
+            if do is not None:
+                await do(sink, rest)
+            await asyncio.sleep(0)
+
+    async def _say(self, sink: TurnSink, rest: str) -> None:
+        for word in re.findall(r"\S+\s*", rest):
+            sink.markdown(word)
+
+    async def _think(self, sink: TurnSink, rest: str) -> None:
+        sink.reasoning(rest)
+
+    async def _tokens(self, sink: TurnSink, rest: str) -> None:
+        told, said = rest.split()
+        sink.usage(input_tokens=int(told), output_tokens=int(said), model="small")
+
+    async def _slowly(self, sink: TurnSink, rest: str) -> None:
+        for number in range(int(rest)):
+            sink.markdown(f"{number} ")
+            await asyncio.sleep(0.02)
+
+    async def _tool(self, sink: TurnSink, rest: str) -> None:
+        call = sink.tool(rest, title=rest.title(), meta={"toolKind": "search"})
+        call.input('{"for": ')
+        call.input('"a word"}')
+        call.run("Looking", tool_input='{"for": "a word"}')
+        call.done("Looked", content=[{"type": "text", "text": "found"}])
+
+    async def _confirm(self, sink: TurnSink, rest: str) -> None:
+        call = sink.tool(rest, title=rest.title())
+        answer = await call.confirm("Run it", title="May it?", tool_input='{"n": 1}', options=OPTIONS)
+        if answer.approved:
+            call.done("Ran it", content=[{"type": "text", "text": f"by {answer.option}"}])
+        sink.markdown(f"approved {answer.approved}")
+
+    async def _ask(self, sink: TurnSink, rest: str) -> None:
+        answer = await sink.ask("Something to choose", [QUESTION])
+        chosen = answer.answers.get("colour", {}).get("value", {}).get("value")
+        sink.markdown(f"{answer.response} {chosen}")
+
+    async def _listen(self, sink: TurnSink, rest: str) -> None:
+        self._takes = True
+        sink.markdown("listening ")
+        try:
+            message = await self._steered.get()
+        finally:
+            self._takes = False
+        sink.steering_read(message.id)
+        sink.markdown(f"heard {message.text}")
+
+    async def _deaf(self, sink: TurnSink, rest: str) -> None:
+        self._takes = True
+        sink.markdown("deaf ")
+        try:
+            await asyncio.sleep(float(rest))
+        finally:
+            self._takes = False
+
+    async def _late(self, sink: TurnSink, rest: str) -> None:
+        call = sink.tool(rest, title=rest.title())
+        call.run("Working")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            call.done("Worked, too late", content=[{"type": "text", "text": "too late"}])
+            sink.markdown("too late")
+
+    async def _fail(self, sink: TurnSink, rest: str) -> None:
+        raise TurnFailed("broken", rest)
+
+    async def _stumble(self, sink: TurnSink, rest: str) -> None:
+        raise TurnFailed("stumbled", rest, resumable=True)
+
+    async def _lives(self, sink: TurnSink, rest: str) -> None:
+        sink.markdown(f"life {self._agent.lives[self._chat]}")
