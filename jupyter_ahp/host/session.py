@@ -371,7 +371,7 @@ class Session:
         self.host.index_chat(chat.uri, self)
         self.use()
         self._publish({"type": "session/chatAdded", "summary": summary})
-        self._tell(chats=self._compact(), status=self.status()[0])
+        self._tell(chats=self._compact(), status=self.status()[0], modifiedAt=self.modified_at)
 
     def lose(self, chat: Chat) -> None:
         """A chat is not this session's any more."""
@@ -381,7 +381,7 @@ class Session:
         for entry in self.state.get("inputNeeded", ()):
             if entry["chat"] == chat.uri:
                 self._publish({"type": "session/inputNeededRemoved", "id": entry["id"]})
-        self._tell(chats=self._compact(), status=self.status()[0])
+        self._tell(chats=self._compact(), status=self.status()[0], modifiedAt=self.modified_at)
 
     def order_chat(self, uri: str, after: str | None) -> None:
         """The chat stands behind another one, or first (U12)."""
