@@ -91,8 +91,22 @@ def welcome(data_dir: Path, lab_arguments: Sequence[str]) -> int:
         )
         return 1
     return _become(
-        [sys.executable, "-m", "jupyterlab", *_data_dir_option(data_dir), *lab_arguments, str(notebook)]
+        [
+            *[sys.executable, "-m", "jupyterlab", *_data_dir_option(data_dir), *_as_root(lab_arguments)],
+            *lab_arguments,
+            str(notebook),
+        ]
     )
+
+
+def _as_root(lab_arguments: Sequence[str]) -> list[str]:
+    """JupyterLab refuses root unless it is told: in a container there is often nobody else."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or "--allow-root" in lab_arguments:
+        return []
+    _say(
+        "You are root, so a notebook and an agent can do anything here. JupyterLab listens on this machine only."
+    )
+    return ["--allow-root"]
 
 
 def write_welcome(folder: Path) -> Path:

@@ -77,11 +77,16 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     assert run("local-model", "--fast", cwd=tmp_path).returncode == 2
 
 
-def test_welcome_writes_the_notebook_and_starts_lab_on_it(started: list[list[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("root", [False, True])
+def test_welcome_writes_the_notebook_and_starts_lab_on_it(
+    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000, raising=False)
+    allowed = ["--allow-root"] if root else []
     assert cli.main(["welcome", "--no-browser", "--port", "9999"]) == 0
     notebook = tmp_path / "welcome.ipynb"
     assert started == [
-        [sys.executable, "-m", "jupyterlab", "--no-browser", "--port", "9999", str(notebook)],
+        [sys.executable, "-m", "jupyterlab", *allowed, "--no-browser", "--port", "9999", str(notebook)],
     ]
     nbformat.validate(read(notebook))
 
