@@ -161,6 +161,14 @@ async def test_a_stopped_answer_is_kept_and_said_to_be_stopped(
     assert "stopped" in text
 
 
+async def test_an_empty_message_is_said_to_be_one_and_asks_nobody(
+    assistant: AssistantAgent, model: MockModel
+) -> None:
+    failed = await failure(assistant, "", history=[turn("before", "An answer.")])
+    assert failed.error_type == "empty"
+    assert model.requests == []
+
+
 async def test_attachments_stand_before_the_message(assistant: AssistantAgent, model: MockModel) -> None:
     blocks = [TextBlock("a.csv", "x,y\n1,2"), PathBlock("big.parquet", "/data/big.parquet")]
     await tell(assistant, "What is this?", blocks=blocks)

@@ -194,6 +194,15 @@ async def test_the_real_small_model_forgets_the_beginning_and_says_so_once(small
     assert failed.error_type == "context_length"
 
 
+@pytest.mark.slow
+async def test_B3_the_real_small_model_is_told_what_fits_of_what_the_host_says(small: AssistantAgent) -> None:
+    aside = "There they said: " + "the median is robust. " * 700
+    sink = RecordingSink()
+    await begin_and_stop(small, Prompt("t1", "Why?", prefaces={"t1": aside}), sink)
+    assert sink.text
+    assert sink.notices == []
+
+
 async def begin_and_stop(agent: AssistantAgent, prompt: Prompt, sink: RecordingSink) -> None:
     """Run a turn until its first words."""
     running = asyncio.create_task(tell(agent, prompt, sink))
