@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,30 +32,38 @@ def model() -> Iterator[MockModel]:
 
 
 @pytest.fixture(scope="session")
-def settings(installed: Path, model: MockModel) -> dict[str, str]:
-    return {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(installed)]),
-        "OPENAI_API_KEY": "sk-for-tests",
-        "OPENAI_BASE_URL": model.base_url,
-    }
+def environment(installed: Path) -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join([str(ROOT), str(installed)]), "MOCK_KEY": "sk-for-tests"}
+
+
+def configure(home: Home, model: MockModel) -> None:
+    """Two models for the assistant; the second one sees."""
+    home.make()
+    mock = {"base_url": model.base_url, "model": model.model, "api_key_env": "MOCK_KEY"}
+    models = [
+        {"id": "plain", "name": "Plain", **mock},
+        {"id": "seeing", "name": "Seeing", "vision": True, **mock},
+    ]
+    config = {"AssistantAgent": {"models": models}}
+    (home.config / "jupyter_server_config.json").write_text(json.dumps(config))
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Iterator[JupyterServer]:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], model: MockModel
+) -> Iterator[JupyterServer]:
     """One server for all conversations that need none of their own, behind a prefix as a hub's proxy gives it."""
     home = Home(tmp_path_factory.mktemp("home"))
-    server = JupyterServer(home, base_url="/user/mia/", env=settings).start()
+    configure(home, model)
+    server = JupyterServer(home, base_url="/user/mia/", env=environment).start()
     yield server
     server.stop()
 
 
 @pytest.fixture
 def own_server(
-    with_server: Callable[..., JupyterServer], settings: dict[str, str]
-) -> Callable[..., JupyterServer]:
+    home: Home, with_server: Callable[..., JupyterServer], environment: dict[str, str], model: MockModel
+) -> JupyterServer:
     """A server of the test's own, to be stopped and started again."""
-
-    def start(*args: str) -> JupyterServer:
-        return with_server(env=settings, args=list(args))
-
-    return start
+    configure(home, model)
+    return with_server(env=environment)
