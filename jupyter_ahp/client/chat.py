@@ -1,39 +1,31 @@
-"""`AsyncChat`: one chat of an agent host, for `await`.
-
-The host holds the chat; this is a window on it. Others, the JupyterLab panel among them, may watch and write in the
-same chat at the same time.
-"""
+"""`AsyncChat`: one chat of an agent host, for `await`."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from datetime import UTC, datetime
-from os import PathLike
-from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, Self, TypeAlias
 
-from ..protocol import status, uris
-from ..protocol.errors import SESSION_ALREADY_EXISTS, ProtocolError
-from ..protocol.times import parse_ms, to_iso
+from ..protocol.errors import ProtocolError
 from .answers import confirmation, input_answers
 from .attach import Attachable, attachments
-from .connection import Connection
-from .errors import Refused, TurnFailed
-from .host import Host
-from .mirror import Mirror
-from .model import Part, Question, ToolCallPart, Turn, part_of, turn_of
-from .pending import turn_in
+from .connection import AskedTwice
+from .errors import Refused
+from .line import HOLD, ended, finish
+from .model import Part, Question, ToolCallPart, Turn, part_of
+from .opening import add_chat, refusing, session_of
+from .places import Kind
+from .waiting import AsyncWaiting
+from .window import Window
 
 Json: TypeAlias = dict[str, Any]
-ChatState: TypeAlias = Literal["idle", "running", "waiting", "failed", "offline", "closed"]
-T = TypeVar("T")
+
+UNDO_REWIND = "x-jupyter-ahp/undoRewind"
 
 
-class AsyncChat:
+class AsyncChat(Window):
     """A chat. `await AsyncChat(agent=…)` (or `async with`) opens it, as does the first thing it is asked to do.
 
     `agent` is a provider's name (default: the host's own choice), `directory` where it works (default: the current
@@ -42,222 +34,6 @@ class AsyncChat:
 
     Opening raises `NoHost` when there is no host, `Refused` when it will not make the chat.
     """
-
-    def __init__(
-        self,
-        agent: str | None = None,
-        *,
-        title: str | None = None,
-        directory: str | PathLike[str] | None = None,
-        model: str | None = None,
-        config: Mapping[str, Any] | None = None,
-        host: Host | Connection | None = None,
-    ) -> None:
-        self._find: Callable[[], Awaitable[tuple[Mirror, Mirror]]] = self._create
-        self._wanted_agent = agent
-        self._wanted_title = title
-        self._directory = Path(directory or ".").expanduser().absolute()
-        self._model = model
-        self._config = dict(config or {})
-        self._own_host = None if isinstance(host, Connection) else (host or Host())
-        self._connection = host if isinstance(host, Connection) else Connection((host or Host()).resolve)
-        self._opening = asyncio.Lock()
-        self._mirrors: tuple[Mirror, Mirror] | None = None
-        self._closed = False
-
-    @classmethod
-    def open(cls, uri: str, host: Host | Connection | None = None) -> Self:
-        """A chat that exists, by its URI or by its session's: `chat = await AsyncChat.open(uri)`."""
-        kind = uris.channel_kind(uri)
-        if kind not in ("chat", "session"):
-            raise ValueError(f"{uri!r} names neither a chat nor a session.")
-        chat = cls(host=host)
-        chat._find = (lambda: chat._find_chat(uri)) if kind == "chat" else (lambda: chat._find_session(uri))
-        return chat
-
-    # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self._open().__await__()
-
-    async def _open(self) -> Self:
-        if self._closed:
-            raise Refused("This chat was closed. Open it again with open(uri).")
-        async with self._opening:
-            if self._mirrors is None:
-                try:
-                    await self._connection.open()
-                    self._mirrors = await _refusing(self._find())
-                except BaseException:
-                    await self._leave()
-                    raise
-        return self
-
-    async def __aenter__(self) -> Self:
-        return await self._open()
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Leave the chat. The host keeps it; a turn that runs goes on."""
-        if self._closed:
-            return
-        self._closed = True
-        for mirror in self._mirrors or ():
-            await self._connection.unsubscribe(mirror)
-        await self._leave()
-
-    async def _leave(self) -> None:
-        """Close the connection if it is this chat's own; a fresh one is there for another try."""
-        if self._own_host is not None:
-            connection, self._connection = self._connection, Connection(self._own_host.resolve)
-            await connection.close()
-
-    async def _create(self) -> tuple[Mirror, Mirror]:
-        session = uris.session_uri(str(uuid.uuid4()))
-        params: Json = {"channel": session, "workingDirectories": [self._directory.as_uri()]}
-        if self._wanted_agent is not None:
-            params["provider"] = self._wanted_agent
-        if self._config:
-            params["config"] = self._config
-        try:
-            await self._connection.request("createSession", params)
-        except ProtocolError as error:
-            # The name is ours alone: the request was made twice, since the first answer was lost.
-            if error.code != SESSION_ALREADY_EXISTS:
-                raise
-        mirrors = await self._find_session(session)
-        if self._wanted_title is not None:
-            await self._retitle(mirrors, self._wanted_title)
-        return mirrors
-
-    async def _find_session(self, session: str) -> tuple[Mirror, Mirror]:
-        mirror = await self._connection.subscribe(session)
-        try:
-            return mirror, await self._connection.subscribe(await mirror.until(_default_chat))
-        except BaseException:
-            await self._connection.unsubscribe(mirror)
-            raise
-
-    async def _find_chat(self, chat: str) -> tuple[Mirror, Mirror]:
-        session = await self._connection.subscribe(
-            uris.session_of_default_chat(chat) or await self._session_of(chat)
-        )
-        try:
-            return session, await self._connection.subscribe(chat)
-        except BaseException:
-            await self._connection.unsubscribe(session)
-            raise
-
-    async def _session_of(self, chat: str) -> str:
-        cursor: Json = {}
-        while True:
-            page = await self._connection.request("listSessions", {"channel": uris.ROOT, **cursor})
-            for summary in page["items"]:
-                chats = [entry["resource"] for entry in summary.get("chats", ())]
-                if chat in (summary.get("defaultChat"), *chats):
-                    return str(summary["resource"])
-            if not page.get("nextCursor"):
-                raise Refused(f"No session of this host has the chat {chat}.")
-            cursor = {"cursor": page["nextCursor"]}
-
-    # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────────
-    @property
-    def _session(self) -> Mirror:
-        return self._opened[0]
-
-    @property
-    def _chat(self) -> Mirror:
-        return self._opened[1]
-
-    @property
-    def _opened(self) -> tuple[Mirror, Mirror]:
-        if self._mirrors is None:
-            raise Refused("This chat is not open yet: `await` it first.")
-        return self._mirrors
-
-    @property
-    def uri(self) -> str:
-        """The chat's URI: the same for everybody, and for ever."""
-        return self._chat.channel
-
-    @property
-    def session_uri(self) -> str:
-        """The URI of the session that the chat is in."""
-        return self._session.channel
-
-    @property
-    def title(self) -> str:
-        """As people see it; empty until somebody, or the host, gave it one."""
-        return _title_in(self._session.state, self.uri) or str(self._chat.state.get("title") or "")
-
-    @property
-    def agent(self) -> str:
-        """The provider that answers."""
-        return str(self._session.state.get("provider", ""))
-
-    @property
-    def turns(self) -> list[Turn]:
-        """Every turn, oldest first; the one that runs comes last."""
-        state = self._chat.state
-        active = state.get("activeTurn")
-        return [turn_of(raw) for raw in (*state.get("turns", ()), *([active] if active else []))]
-
-    @property
-    def draft(self) -> str:
-        """What somebody has begun to write in the chat and not sent."""
-        return str((self._chat.state.get("draft") or {}).get("text", ""))
-
-    @property
-    def state(self) -> ChatState:
-        """What it does: `waiting` for a person's answer, `failed` in its last turn, `offline` until the host is back."""
-        if self._closed or self._connection.status == "closed":
-            return "closed"
-        if self._connection.status != "online":
-            return "offline"
-        bits = int(self._chat.state.get("status", status.IDLE))
-        if bits & status.INPUT_NEEDED == status.INPUT_NEEDED:
-            return "waiting"
-        if bits & status.IN_PROGRESS:
-            return "running"
-        return "failed" if bits & status.ERROR else "idle"
-
-    @property
-    def activity(self) -> str:
-        """What it does now, in a few words; empty when there is nothing to say."""
-        if self._connection.problem:
-            return self._connection.problem
-        active = self._chat.state.get("activeTurn")
-        waits = turn_of(active).waits if active and self.state == "waiting" else None
-        if waits is not None:
-            return f"Waits for your answer: {waits.message}"
-        return str(self._chat.state.get("activity") or "")
-
-    @property
-    def outline(self) -> tuple[int, str]:
-        """Moves when a turn begins or ends: how many have ended, and which one runs."""
-        state = self._chat.state
-        return len(state.get("turns", ())), (state.get("activeTurn") or {}).get("id", "")
-
-    async def changes(self) -> AsyncGenerator[Self, None]:
-        """This chat now, and again whenever something in it has changed. Ends when it is closed or gone."""
-        await self
-        changed = asyncio.Event()
-        with self._session.waking(changed), self._chat.waking(changed):
-            while True:
-                changed.clear()
-                yield self
-                if self._chat.ended is not None:
-                    return
-                await changed.wait()
-
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        if self._mirrors is None:
-            return f"<{name}, not open yet>"
-        count = len(self._chat.state.get("turns", ())) + ("activeTurn" in self._chat.state)
-        turns = "1 turn" if count == 1 else f"{count} turns"
-        return f"<{name} {self.title!r} with {self.agent}, {turns}, {self.state}: {self.uri}>"
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────────
     async def send(
@@ -270,12 +46,14 @@ class AsyncChat:
     ) -> Turn:
         """Say something and wait until the turn has ended.
 
-        A turn that somebody stopped is given back as it is (`state == "cancelled"`); one that failed raises
-        `TurnFailed`. After `timeout` seconds, or when the waiting task is cancelled, the turn is stopped, and
-        `TimeoutError` or `CancelledError` raised. Raises `Refused` when the host does not start the turn.
+        While another turn runs, the message waits in the queue for its own; should that other one be stopped or fail,
+        which starts nothing, it goes right away. A turn that somebody stopped is given back as it is
+        (`state == "cancelled"`); one that failed raises `TurnFailed`. After `timeout` seconds, or when the waiting task
+        is cancelled, the turn is stopped (or the message taken back), and `TimeoutError` or `CancelledError` raised.
+        Raises `Refused` when the host does not start the turn, or somebody takes the message back.
         """
         await self
-        return await self._finish(self._started(text, attach, model), timeout)
+        return await finish(self._line.say(self._message(text, attach, model)), timeout)
 
     async def stream(
         self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
@@ -288,7 +66,7 @@ class AsyncChat:
         await self
         given: list[Json] = []
         turn: Json = {}
-        async with aclosing(self._follow(self._started(text, attach, model))) as turns:
+        async with aclosing(self._line.say(self._message(text, attach, model))) as turns:
             async for turn in turns:
                 parts = turn.get("responseParts", [])
                 for index, part in enumerate(parts):
@@ -296,13 +74,12 @@ class AsyncChat:
                     if part is not old and part != old:
                         yield part_of(part, known=str(old.get("content", "")))
                 given = parts
-        _ended(turn)
+        ended(turn)
 
     async def resume(self, *, timeout: float | None = None) -> Turn:
         """Go on with the last turn, which failed in a way that can be resumed; otherwise as `send`."""
         await self
-        turns = self._chat.state.get("turns") or [{"id": ""}]
-        return await self._finish({"type": "chat/turnResume", "turnId": turns[-1]["id"]}, timeout)
+        return await finish(self._line.resume(), timeout)
 
     async def stop(self) -> None:
         """Stop the turn that runs, if one does."""
@@ -311,7 +88,7 @@ class AsyncChat:
         if active is None:
             return
         try:
-            await self._cancel(active["id"])
+            await self._line.cancel(active["id"])
         except Refused:
             if (self._chat.state.get("activeTurn") or {}).get("id") == active["id"]:
                 raise  # Else it had ended by itself.
@@ -326,62 +103,173 @@ class AsyncChat:
             return False
         return True
 
-    def _started(self, text: str, attach: Attachable | Iterable[Attachable], model: str | None) -> Json:
+    def _message(
+        self, text: str, attach: Attachable | Iterable[Attachable] = (), model: str | None = None
+    ) -> Json:
         message: Json = {"text": text, "origin": {"kind": "user"}}
         if attached := attachments(attach):
             message["attachments"] = attached
         if chosen := model or self._model:
             message["model"] = {"id": chosen}
-        return {
-            "type": "chat/turnStarted",
-            "turnId": str(uuid.uuid4()),
-            "startedAt": to_iso(_now_ms()),
-            "message": message,
-        }
+        return message
 
-    async def _finish(self, action: Json, timeout: float | None) -> Turn:
-        turn: Json = {}
-        try:
-            async with asyncio.timeout(timeout), aclosing(self._follow(action)) as turns:
-                async for latest in turns:
-                    turn = latest
-        except TimeoutError:
-            raise TimeoutError(f"The turn had not ended after {timeout:g} s, and was stopped.") from None
-        return _ended(turn)
+    # ── what waits ───────────────────────────────────────────────────────────────────────────────────────────────
+    async def queue(
+        self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
+    ) -> AsyncWaiting:
+        """Leave a message for a turn of its own, behind the one that runs and what waits already.
 
-    async def _follow(self, action: Json) -> AsyncGenerator[Json, None]:
-        """Start a turn by `action`; then the turn at each change, its end included. Leaving earlier stops it."""
-        turn_id: str = action["turnId"]
-        over = False
-        answer = self._connection.dispatch(self.uri, action)
-        try:
-            try:
-                await answer
-            except Refused:
-                over = True
-                raise
-            async with aclosing(self._chat.states()) as states:
-                async for state in states:
-                    turn = turn_in(state, turn_id)
-                    over = turn is None or "state" in turn
-                    if turn is None:
-                        raise Refused("The turn was taken out of the chat before it had ended.")
-                    yield turn
-                    if over:
-                        return
-            over = True
-            raise Refused(self._chat.ended or "The chat is gone.")
-        finally:
-            if not over and self._connection.status != "closed":
-                self._cancel(turn_id)
+            later = await chat.queue("Now as a table")
+            await later.edit("Now as a table, by year")
+            turn = await later.wait()
 
-    def _cancel(self, turn_id: str) -> asyncio.Future[None]:
-        active = self._chat.state.get("activeTurn") or {}
-        started = parse_ms(active.get("startedAt"))
-        duration = 0 if started is None else max(0, _now_ms() - started)
-        return self._connection.dispatch(
-            self.uri, {"type": "chat/turnCancelled", "turnId": turn_id, "duration": duration}
+        While nothing runs, the first that waits starts at once. It is the host's from here on: it goes though this
+        process may end. Raises `Refused`.
+        """
+        await self
+        return await self._put("queued", self._message(text, attach, model))
+
+    async def steer(self, text: str, attach: Attachable | Iterable[Attachable] = ()) -> AsyncWaiting:
+        """Say something to the turn that runs, for the agent to read before its next step.
+
+            await chat.steer("Only the years since 2000")
+
+        In the turn it is a `Steering` part, where it was read. One that comes too late becomes a turn of its own; a
+        stop takes it back. Raises `Refused`, in the host's words, where the agent takes none, or another one waits.
+        """
+        await self
+        message = self._message(text, attach)
+        message.pop("model", None)  # The turn that it goes into has one.
+        return await self._put("steering", message)
+
+    async def _put(self, kind: Kind, message: Json) -> AsyncWaiting:
+        message_id = str(uuid.uuid4())
+        await self._line.put(kind, message_id, message)
+        return AsyncWaiting(self._line, kind, message_id, message)
+
+    async def reorder(self, *waiting: AsyncWaiting | str) -> None:
+        """These first, in this order; the rest of the queue behind them, as it stood. Ids will do.
+
+        `await chat.reorder(*reversed(chat.waiting))`
+        """
+        await self
+        order = [item if isinstance(item, str) else item.id for item in waiting]
+        await self._line.dispatch(
+            {"type": "chat/queuedMessagesReordered", "order": order, "_meta": {HOLD: True}}
         )
+
+    # ── branches ─────────────────────────────────────────────────────────────────────────────────────────────────
+    async def fork(self, turn: Turn | str | None = None) -> Self:
+        """A new chat that goes on from a turn of this one, and leaves this one as it is.
+
+            other = await chat.fork(turn)
+            await other.send("And what if we leave out 2020?")
+
+        `turn` is an ended one, or its id; default: the last. Raises `Refused`, in the host's words, where the agent
+        cannot fork.
+        """
+        await self
+        if turn is None:
+            turns = self._chat.state.get("turns") or []
+            if not turns:
+                raise Refused("No turn of this chat has ended yet: there is nothing to fork at.")
+            turn = str(turns[-1]["id"])
+        return await self._branch({"kind": "fork", "chat": self.uri, "turnId": _id_of(turn)})
+
+    async def side_chat(self, turn: Turn | str | None = None, selection: str | None = None) -> Self:
+        """A new chat beside this one, about one of its turns: the agent knows that turn, the chat begins empty.
+
+            aside = await chat.side_chat(turn, selection="heteroscedastic")
+            await aside.send("What does this mean?")
+
+        `selection` is what was picked out of the turn, which may be the one that runs; default: the latest.
+        """
+        await self
+        if turn is None:
+            turns = self.turns
+            if not turns:
+                raise Refused("This chat has no turn yet to talk about.")
+            turn = turns[-1]
+        source: Json = {"kind": "sideChat", "chat": self.uri, "turnId": _id_of(turn)}
+        if selection:
+            source["selection"] = {"text": selection}
+        return await self._branch(source)
+
+    async def new_chat(self) -> Self:
+        """Another chat in the same session: the same agent, settings and directories, nothing said yet."""
+        await self
+        return await self._branch(None)
+
+    async def _branch(self, source: Json | None) -> Self:
+        uri = await refusing(add_chat(self._connection, self._session, source))
+        chat = type(self).open(uri, self._own_host or self._connection)
+        chat._model = self._model
+        return await chat
+
+    async def move(
+        self, session: AsyncChat | str | None = None, *, after: AsyncChat | str | None = None
+    ) -> None:
+        """Put the chat into another session (its URI, or any chat of it), or into a new one of its own.
+
+        There it stands behind the chat `after`, or first; with its own session as `session` it is only put into that
+        place. It keeps its URI, and everybody stays in it. Raises `Refused`: a session's first chat does not move.
+        """
+        await self
+        destination: Json = {"kind": "newSession"}
+        if session is not None:
+            uri = session if isinstance(session, str) else session.session_uri
+            destination = {"kind": "session", "session": uri}
+            if after is not None:
+                destination["after"] = after if isinstance(after, str) else after.uri
+        async with self._moving:
+            await refusing(self._settle(await refusing(self._moved(destination))))
+
+    async def _moved(self, destination: Json) -> str:
+        try:
+            params = {"channel": self.uri, "destination": destination}
+            return str((await self._connection.request("moveChat", params))["session"])
+        except AskedTwice:
+            session = await session_of(self._connection, self.uri)
+            if session == self.session_uri:
+                raise
+            return session  # It went the first time; the answer to that was lost.
+
+    # ── rewinding ────────────────────────────────────────────────────────────────────────────────────────────────
+    async def rewind(self, turn: Turn | str) -> None:
+        """Go back to the end of this turn: it stays, what came after it goes, for everybody and for the agent.
+
+            await chat.rewind(chat.turns[2])
+            await chat.send("Let us try this instead")
+
+        What runs is stopped. `undo_rewind` brings it back. Raises `Refused` for a turn that is not there, or runs.
+        """
+        await self
+        turn_id = _id_of(turn)
+        if not any(held["id"] == turn_id for held in self._chat.state.get("turns", ())):
+            raise Refused(f"The chat has no ended turn {turn_id} to go back to.")
+        await self._line.dispatch({"type": "chat/truncated", "turnId": turn_id})
+
+    async def clear(self) -> None:
+        """Begin anew: every turn goes, for everybody and for the agent. `undo_rewind` brings them back."""
+        await self
+        await self._line.dispatch({"type": "chat/truncated"})
+
+    async def undo_rewind(self) -> int:
+        """Bring back what `rewind` or `clear` cut, until a turn is started; how many turns came back.
+
+        Raises `Refused` when there is nothing to bring back.
+        """
+        await self
+        before = len(self._chat.state.get("turns", ()))
+        try:
+            answer = await self._connection.request(UNDO_REWIND, {"channel": self.uri})
+        except AskedTwice as refusal:
+            if back := len(self._chat.state.get("turns", ())) - before:
+                return back  # It was done the first time; the answer to that was lost.
+            raise Refused(refusal.message, code=refusal.code) from refusal
+        except ProtocolError as error:
+            raise Refused(error.message, code=error.code, data=error.data) from error
+        return int(answer["turns"])
 
     # ── what a turn asks ─────────────────────────────────────────────────────────────────────────────────────────
     async def answer(
@@ -445,41 +333,31 @@ class AsyncChat:
         await self
         await self._retitle(self._opened, title)
 
-    async def _retitle(self, mirrors: tuple[Mirror, Mirror], title: str) -> None:
-        session, chat = mirrors
-        await self._connection.dispatch(chat.channel, {"type": "session/titleChanged", "title": title})
-        # It is said in the session, a moment later.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2):
-                await session.until(lambda state: _title_in(state, chat.channel) == title or None)
+    async def set_draft(self, text: str) -> None:
+        """Leave words in the chat's box, unsent, for everybody to see and to go on with; empty: none."""
+        await self
+        draft = {"draft": self._message(text)} if text else {}
+        await self._line.dispatch({"type": "chat/draftChanged", **draft})
+
+    async def archive(self) -> None:
+        """Put the chat away (a session's first chat: with its session). It can be read, and comes back by `unarchive`."""
+        await self._mark("isArchivedChanged", isArchived=True)
+
+    async def unarchive(self) -> None:
+        """Take it out of the archive."""
+        await self._mark("isArchivedChanged", isArchived=False)
+
+    async def mark_read(self, read: bool = True) -> None:
+        """Say that its latest turn has been read, or with `read=False` not."""
+        await self._mark("isReadChanged", isRead=read)
+
+    async def _mark(self, action: str, **mark: bool) -> None:
+        await self
+        if self._is_default:
+            await self._connection.dispatch(self.session_uri, {"type": f"session/{action}", **mark})
+        if not self._is_default or "isRead" in mark:
+            await self._line.dispatch({"type": f"chat/{action}", **mark})
 
 
-def _now_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)
-
-
-def _title_in(session: Json, chat: str) -> str:
-    titles = (entry.get("title") for entry in session.get("chats", ()) if entry.get("resource") == chat)
-    return str(next(titles, None) or "")
-
-
-def _ended(raw: Json) -> Turn:
-    turn = turn_of(raw)
-    if turn.state == "error":
-        raise TurnFailed(turn)
-    return turn
-
-
-def _default_chat(session: Json) -> str | None:
-    """The chat of a session that is ready. Raises `Refused` for one that could not be made."""
-    if session.get("lifecycle") == "failed":
-        raise Refused((session.get("creationError") or {}).get("message") or "The session could not be made.")
-    return session.get("defaultChat") if session.get("lifecycle") == "ready" else None
-
-
-async def _refusing(asked: Awaitable[T]) -> T:
-    """A request that the host answers with an error was refused."""
-    try:
-        return await asked
-    except ProtocolError as error:
-        raise Refused(error.message, code=error.code, data=error.data) from error
+def _id_of(turn: Turn | str) -> str:
+    return turn if isinstance(turn, str) else turn.id

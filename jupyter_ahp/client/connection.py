@@ -41,6 +41,10 @@ class ConnectionLost(Exception):
     """The socket went before an answer came: the request may have been carried out."""
 
 
+class AskedTwice(ProtocolError):
+    """What the host answered to a request whose first answer was lost: it may refuse what it has just done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How long a connection waits for what. Seconds."""
@@ -152,8 +156,10 @@ class Connection:
         """The host's result. `take` gets it before anything that arrives after it is looked at.
 
         While offline it waits; a request whose answer was lost is made again, so use it for what may be done twice.
-        Raises `ProtocolError` with the host's error, `NoHost` when the connection is closed meanwhile.
+        Raises `ProtocolError` with the host's error (`AskedTwice` where it answers the second time), `NoHost` when the
+        connection is closed meanwhile.
         """
+        again = False
         while True:
             await self._online.wait()
             self._alive()
@@ -161,6 +167,11 @@ class Connection:
                 return await self._ask(method, params, take)
             except ConnectionLost:
                 logger.debug("%s is asked again", method)
+                again = True
+            except ProtocolError as error:
+                if again:
+                    raise AskedTwice(error.code, error.message, error.data) from error
+                raise
 
     async def _ask(self, method: str, params: Json, take: Callable[[Any], None] | None = None) -> Any:
         request_id = next(self._ids)
@@ -210,11 +221,11 @@ class Connection:
             await asyncio.wait(unanswered, timeout=2)
         if mirror.users or self.status == "closed":
             return  # Somebody subscribed again meanwhile.
-        self._drop(mirror.channel, "Nobody here watches it any more.")
+        self.drop(mirror.channel, "Nobody here watches it any more.")
         if self.status == "online":
             self._outbox.put_nowait(jsonrpc.notification("unsubscribe", {"channel": mirror.channel}))
 
-    def _drop(self, channel: str, why: str) -> None:
+    def drop(self, channel: str, why: str) -> None:
         """Watch a channel no longer: it is gone, or nobody here needs it."""
         if (mirror := self._mirrors.pop(channel, None)) is not None:
             mirror.end(why)
@@ -422,7 +433,7 @@ class Connection:
         try:
             await self._ask("subscribe", {"channel": channel}, take)
         except ProtocolError as error:
-            self._drop(channel, error.message)
+            self.drop(channel, error.message)
 
     async def _reconnect(self) -> bool:
         """Whether the host still knew us (AHP 1.7)."""
@@ -436,7 +447,7 @@ class Connection:
             for envelope in result["actions"]:
                 self._take(envelope)
             for channel in result["missing"]:
-                self._drop(channel, f"The host has no {channel} any more.")
+                self.drop(channel, f"The host has no {channel} any more.")
             given.update(channels)
 
         try:

@@ -22,6 +22,7 @@ from .model import (
     Question,
     Reasoning,
     Resource,
+    Steering,
     ToolCallPart,
     Turn,
 )
@@ -82,6 +83,8 @@ def _parts_html(parts: Iterable[Part]) -> Iterable[str]:
                 yield _tool_html(part)
             case Question():
                 yield _question_html(part)
+            case Steering():
+                yield _message_html(part.message)
             case Notice():
                 yield f"<p><i>{escape(part.content)}</i></p>"
             case ErrorPart():

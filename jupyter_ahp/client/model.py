@@ -9,8 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ..protocol import status
+
 Json: TypeAlias = dict[str, Any]
 TurnState: TypeAlias = Literal["running", "complete", "cancelled", "error"]
+Doing: TypeAlias = Literal["idle", "running", "waiting", "failed"]
+
+STEERING = "jupyter-ahp.steering"
+"""In a notice's `_meta`: the message that somebody steered the turn with, where the agent read it."""
 
 _SHOWN = 60  # characters of a text in a repr
 
@@ -122,6 +128,22 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Steering:
+    """What somebody said while the turn ran (`Chat.steer`), at the place where the agent read it."""
+
+    message: Message
+    delta: str = ""
+
+    @property
+    def content(self) -> str:
+        """The words."""
+        return self.message.text
+
+    def __repr__(self) -> str:
+        return f"Steering({_short(self.content)})"
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorPart:
     """Why the turn failed. `resumable`: `Chat.resume` may help."""
 
@@ -157,7 +179,9 @@ class OtherPart:
         return f"OtherPart({self.kind})"
 
 
-Part: TypeAlias = Markdown | Reasoning | ToolCallPart | Question | Notice | ErrorPart | Resource | OtherPart
+Part: TypeAlias = (
+    Markdown | Reasoning | ToolCallPart | Question | Notice | Steering | ErrorPart | Resource | OtherPart
+)
 
 
 def part_of(raw: Json, *, known: str = "") -> Part:
@@ -172,6 +196,9 @@ def part_of(raw: Json, *, known: str = "") -> Part:
     if kind == "inputRequest":
         return _question(raw)
     if kind == "systemNotification":
+        steering = steering_of(raw)
+        if steering is not None:
+            return Steering(message_of(steering))
         return Notice(_plain(raw.get("content")))
     if kind == "error":
         error = raw.get("error") or {}
@@ -184,6 +211,12 @@ def part_of(raw: Json, *, known: str = "") -> Part:
     if kind == "contentRef":
         return Resource(str(raw.get("uri", "")), raw.get("contentType"), raw.get("sizeHint"))
     return OtherPart(str(kind), raw)
+
+
+def steering_of(raw: Json) -> Json | None:
+    """The message that an AHP part says was read here; None for any other part."""
+    message = (raw.get("_meta") or {}).get(STEERING) if raw.get("kind") == "systemNotification" else None
+    return message if isinstance(message, dict) else None
 
 
 def _tool_call(call: Json) -> ToolCallPart:
@@ -318,4 +351,58 @@ def turn_of(raw: Json) -> Turn:
 def _usage(raw: Json) -> Usage:
     return Usage(
         raw.get("inputTokens"), raw.get("outputTokens"), raw.get("cacheReadTokens"), raw.get("model")
+    )
+
+
+# ── Chats ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def doing(bits: int) -> Doing:
+    """What AHP's status bits (3.3) say that a chat does."""
+    if bits & status.INPUT_NEEDED == status.INPUT_NEEDED:
+        return "waiting"
+    if bits & status.IN_PROGRESS:
+        return "running"
+    return "failed" if bits & status.ERROR else "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a chat comes from. `kind` is AHP's: `user`, `fork`, `sideChat`, `tool`."""
+
+    kind: str = "user"
+    chat: str | None = None
+    """The URI of the chat that it was made from."""
+    turn: str | None = None
+    """The id of the turn there that it begins behind, or is about."""
+    selection: str | None = None
+    """What was picked out of that turn."""
+
+
+def origin_of(raw: Json) -> Origin:
+    """An AHP chat origin (4.1)."""
+    selection = raw.get("selection") or {}
+    return Origin(str(raw.get("kind", "user")), raw.get("chat"), raw.get("turnId"), selection.get("text"))
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSummary:
+    """A chat as its session lists it; `Chat.open(summary.uri)` opens it."""
+
+    uri: str
+    title: str
+    state: Doing
+    origin: Origin
+    archived: bool = False
+    read: bool = True
+
+
+def summary_of(raw: Json) -> ChatSummary:
+    """An AHP chat summary (4.1)."""
+    bits = int(raw.get("status", status.IDLE))
+    return ChatSummary(
+        uri=str(raw["resource"]),
+        title=str(raw.get("title") or ""),
+        state=doing(bits),
+        origin=origin_of(raw.get("origin") or {}),
+        archived=bool(bits & status.IS_ARCHIVED),
+        read=bool(bits & status.IS_READ),
     )

@@ -1,7 +1,8 @@
 """What was dispatched and is not answered yet, in order (AHP 1.8).
 
-It is sent again after each reconnect under the numbers that it has. A host takes each number once. It answers again
-what it had taken, but for the start of a turn: that is answered by the turn itself, in the replay or the snapshot.
+It is sent again after each reconnect under the numbers that it has. A host takes each number once, and answers again
+what it had taken. A host that was started again knows no numbers: what a snapshot shows to have been done already is
+therefore answered by the snapshot, and not sent again.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from typing import Any
 
 from ..protocol import jsonrpc
 from .errors import Refused
+from .places import pending_in, turn_in, turn_with
 
 Json = dict[str, Any]
-
-_STARTS = ("chat/turnStarted", "chat/turnResume")
 
 
 class _Dispatch:
@@ -67,12 +67,9 @@ class Pending:
             entry.done(reason)
 
     def settle(self, channel: str, before: Json, now: Json) -> None:
-        """A snapshot took the place of a state: the turns that it has, and that we did not see start, were started."""
+        """A snapshot took the place of a state: what it shows to have been done is answered."""
         for client_seq, entry in list(self._entries.items()):
-            if entry.channel != channel or entry.action["type"] not in _STARTS:
-                continue
-            turn = turn_in(now, entry.action["turnId"])
-            if turn is not None and turn != turn_in(before, entry.action["turnId"]):
+            if entry.channel == channel and _was_done(entry.action, before, now):
                 del self._entries[client_seq]
                 entry.done()
 
@@ -84,12 +81,30 @@ class Pending:
                 entry.done(reason)
 
 
-def turn_in(state: Json, turn_id: str) -> Json | None:
-    """A turn of a chat's state, running or ended."""
-    active: Json | None = state.get("activeTurn")
-    if active is not None and active["id"] == turn_id:
-        return active
-    return next((turn for turn in reversed(state.get("turns", [])) if turn["id"] == turn_id), None)
+def _was_done(action: Json, before: Json, now: Json) -> bool:
+    match action["type"]:
+        case "chat/turnStarted" | "chat/turnResume":
+            turn = turn_in(now, action["turnId"])
+            return turn is not None and turn != turn_in(before, action["turnId"])
+        case "chat/pendingMessageSet":
+            waits, sent = pending_in(now, action["id"]), turn_with(now, action["id"])
+            if pending_in(before, action["id"]) is None:
+                return waits is not None or sent is not None
+            # An edit. One that came too late is for the host to refuse.
+            return waits is not None and waits["message"].get("text") == action["message"]["text"]
+        case "chat/truncated":
+            # Sent again, it would cut what was said since, too.
+            return not any(turn_in(now, turn_id) for turn_id in _behind(before, action.get("turnId")))
+    return False
+
+
+def _behind(state: Json, turn_id: str | None) -> list[str]:
+    """The turns that a rewind to this one cuts."""
+    turns = [turn["id"] for turn in state.get("turns", ())]
+    if turn_id is not None and turn_id not in turns:
+        return []
+    running = [state["activeTurn"]["id"]] if "activeTurn" in state else []
+    return [*turns[turns.index(turn_id) + 1 if turn_id is not None else 0 :], *running]
 
 
 def _seen(answer: asyncio.Future[None]) -> None:

@@ -19,11 +19,12 @@ from os import PathLike
 from typing import Any, Literal, Self, TypeVar
 
 from .attach import Attachable
-from .chat import AsyncChat, ChatState
+from .chat import AsyncChat
 from .connection import Connection
 from .host import Host
 from .model import Part, Question, ToolCallPart, Turn
 from .progress import Progress
+from .window import ChatState
 
 T = TypeVar("T")
 
