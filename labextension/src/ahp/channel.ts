@@ -177,6 +177,18 @@ export class Channel {
     return taken;
   }
 
+  /** Puts another action in the place of one that was never sent; false when it was, or is none. */
+  revise(clientSeq: number, action: AhpAction): boolean {
+    const old = this.#pending.find(pending => pending.clientSeq === clientSeq);
+    if (!old || old.sent) {
+      return false;
+    }
+    this.#setPending(
+      this.#pending.map(pending => (pending === old ? { ...old, action } : pending))
+    );
+    return true;
+  }
+
   markSent(clientSeq: number, connection: number): void {
     this.#setPending(
       this.#pending.map(pending =>

@@ -1,5 +1,7 @@
 /** Error codes of AHP 1.3, and the exceptions that this package throws. */
 
+import type { AhpAction } from './actions';
+
 export const ErrorCode = {
   ParseError: -32700,
   InvalidRequest: -32600,
@@ -46,7 +48,7 @@ export class Refused extends Error {
   constructor(
     readonly reason: string,
     readonly channel: string,
-    readonly action: { readonly type: string }
+    readonly action: AhpAction
   ) {
     super(reason);
   }

@@ -350,6 +350,16 @@ export class Replica {
     return false;
   }
 
+  revise(clientSeq: number, action: AhpAction): boolean {
+    for (const { channel } of this.#entries.values()) {
+      if (channel.revise(clientSeq, action)) {
+        this.#touch(channel);
+        return true;
+      }
+    }
+    return false;
+  }
+
   // --- what the connection tells --------------------------------------------------------------
 
   /** The channels that a reconnect shall bring up to date; the root, held first, comes first. */

@@ -120,6 +120,11 @@ export class AhpStore {
     return this.#replica.withdraw(clientSeq);
   }
 
+  /** Sends another action in the place of one that was never sent, under its number; false when it is too late. */
+  revise(clientSeq: number, action: AhpAction): boolean {
+    return this.#replica.revise(clientSeq, action);
+  }
+
   /** Calls `listener` for every refused action; returns the undo. */
   onRefused(listener: (refused: RefusedAction) => void): () => void {
     this.#refusedListeners.add(listener);

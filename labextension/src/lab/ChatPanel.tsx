@@ -38,7 +38,12 @@ export class ChatPanel extends ReactWidget {
   protected override render(): React.ReactElement {
     return (
       <Context.Provider value={{ store: this._store, host: this._host }}>
-        <ChatView chat={this.chat.chat} session={this.chat.session} autoFocus />
+        <ChatView
+          chat={this.chat.chat}
+          session={this.chat.session}
+          onOpen={opened => this._host.openChat(opened, 'main')}
+          autoFocus
+        />
       </Context.Provider>
     );
   }

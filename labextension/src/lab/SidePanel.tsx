@@ -60,6 +60,7 @@ export class SidePanel extends ReactWidget {
             chat={chat.chat}
             session={chat.session}
             onBack={() => this.showList()}
+            onOpen={opened => host.openChat(opened, 'side')}
             autoFocus
             actions={
               this._canPopOut && (

@@ -1,15 +1,20 @@
-import React, { useEffect, useRef, useState } from 'react';
+import React, { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { type ChatState, Status, type Turn, type URI } from '../ahp';
-import { retry, stop } from './actions';
+import { stop } from './actions';
 import { Announcer } from './Announcer';
 import { ComposerBox, useUnsent } from './ComposerBox';
 import { useConnection, useIsOffline, useMe } from './connection';
+import { type May, useMay, useRole } from './grants';
 import { Head } from './Head';
-import { useView } from './host';
+import { type ChatRef, useView } from './host';
 import { Icon } from './Icon';
+import { NeedsYou } from './NeedsYou';
+import { Origin } from './Origin';
+import { Rewound } from './Rewound';
 import { useSessionOf } from './sessions';
 import { Strip } from './Strip';
 import { Transcript } from './Transcript';
+import { useTurnActions } from './turnActions';
 import { useChannel, useChat, useRoot, useSession, useSubscription } from './use';
 
 /** How many ended turns are asked for at first; older ones come as the reader goes up. */
@@ -29,11 +34,13 @@ export interface ChatViewProps {
   inNotebook?: boolean;
   /** Puts the cursor into the box once the chat is there. */
   autoFocus?: boolean;
+  /** Opens a chat that was made from this one, or that this one was made from; absent where there is no place for it. */
+  onOpen?: (chat: ChatRef) => void;
 }
 
 /** One chat: head, transcript, composer. The same in the panel, the main area and the widget. */
 export function ChatView(props: ChatViewProps): React.ReactElement {
-  const { chat, onBack, note, actions, inNotebook, autoFocus } = props;
+  const { chat, onBack, note, actions, inNotebook, autoFocus, onOpen } = props;
   const { store, host } = useView();
   const { t } = host.words;
   const session = useSessionOf(chat, props.session);
@@ -56,7 +63,9 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
   );
   const agent = useRoot(state => state?.agents.find(each => each.provider === provider));
   const active = useChat(chat, state => state?.activeTurn?.id);
-  const readOnly = useChat(chat, state => (state?.interactivity ?? 'full') !== 'full');
+  const closed = useChat(chat, state => (state?.interactivity ?? 'full') !== 'full');
+  const may = useMay();
+  const readOnly = closed || !may('chat:send');
   const connection = useConnection();
   const offline = useIsOffline();
   const unsent = useUnsent(chat);
@@ -73,25 +82,45 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
     }
   }, [autoFocus, here]);
 
-  useMarkRead(chat, session, offline);
+  useMarkRead(chat, may('chat:mark') ? session : undefined, offline);
 
-  const onRetry = (turn: Turn): void => {
-    setProblem(undefined);
-    toEnd.current?.();
-    retry(store, chat, turn).catch((error: Error) =>
-      setProblem(t('Not tried again: %1', error.message))
-    );
-  };
+  const [edited, setEdited] = useState<Turn>();
+  /** The turns that were stopped here. */
+  const stopped = useRef(new Set<string>());
+  const opener = useRef(onOpen);
+  opener.current = onOpen;
+  const canOpen = onOpen !== undefined;
+  const open = useMemo(
+    () => (canOpen ? (ref: ChatRef) => opener.current?.(ref) : undefined),
+    [canOpen]
+  );
+  const scrollToEnd = useCallback(() => toEnd.current?.(), []);
+  const turnActions = useTurnActions({
+    chat,
+    session,
+    agent,
+    may,
+    readOnly,
+    open,
+    onEdit: setEdited,
+    onProblem: setProblem,
+    toEnd: scrollToEnd
+  });
 
   // ── Esc Esc stops ──
   const escaped = useRef(0);
-  const onKeyDown = (event: React.KeyboardEvent): void => {
+  const onKeyDown = (event: React.KeyboardEvent<HTMLElement>): void => {
     if (event.key !== 'Escape' || event.nativeEvent.isComposing) {
       return;
     }
     const turn = store.getState<ChatState>(chat)?.activeTurn;
-    if (Date.now() - escaped.current < TWICE_MS && turn && running) {
+    if (event.target === box.current) {
+      // the first Escape leaves the box
+      event.currentTarget.querySelector<HTMLElement>('[role="log"]')?.focus();
+    }
+    if (Date.now() - escaped.current < TWICE_MS && turn && running && may('chat:cancel')) {
       escaped.current = 0;
+      stopped.current.add(turn.id);
       stop(store, chat, turn).catch((error: Error) =>
         setProblem(t('Not stopped: %1', error.message))
       );
@@ -126,6 +155,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
             <span>{note}</span>
           </div>
         )}
+        {may('chat:answer') && <NeedsYou chat={chat} session={session} open={open} />}
         {creation !== undefined && (
           <Strip icon="warn" tone="bad" role="alert">
             <b>{t('This chat could not be started.')}</b> {creation}
@@ -137,9 +167,11 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
           chat={chat}
           agent={agent?.displayName}
           me={me}
-          readOnly={readOnly}
+          readOnly={closed || !may('chat:answer')}
           unsent={unsent?.turnId}
-          onRetry={onRetry}
+          actions={turnActions}
+          top={<Origin chat={chat} session={session} open={open} />}
+          tail={<Rewound chat={chat} may={may} onProblem={setProblem} />}
           endRef={toEnd}
           empty={null}
         />
@@ -154,34 +186,66 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
           </Strip>
         )}
         {here && !gone && readOnly && (
-          <div className="ahp-Strip is-box" role="note">
-            <Icon name="eye" className="ahp-muted" />
-            <p>
-              <b>{t('You can read this chat.')}</b>
-            </p>
-            <button
-              type="button"
-              className="ahp-Btn is-small"
-              onClick={() => host.newChat(provider)}
-            >
-              {t('New chat of my own')}
-            </button>
-          </div>
+          <>
+            {problem && (
+              <Strip icon="warn" tone="bad" role="alert">
+                {problem}
+              </Strip>
+            )}
+            <ReadOnly worker={closed} provider={provider} may={may} />
+          </>
         )}
         {here && !gone && !readOnly && (
           <ComposerBox
             chat={chat}
             agent={agent}
             running={running}
+            may={may}
             me={me}
+            stopped={stopped.current}
+            edited={edited}
+            onEdited={setEdited}
             box={box}
-            onSent={() => toEnd.current?.()}
+            onSent={scrollToEnd}
             problem={problem}
             onProblem={setProblem}
           />
         )}
       </div>
     </section>
+  );
+}
+
+/** In the composer's place: why one cannot write here, and what one can do. */
+function ReadOnly(props: {
+  /** The chat is closed to everyone, as a worker's is. */
+  worker: boolean;
+  provider: string | undefined;
+  may: May;
+}): React.ReactElement {
+  const { worker, provider, may } = props;
+  const { host } = useView();
+  const { t } = host.words;
+  const role = useRole();
+  return (
+    <div className="ahp-Strip is-box" role="note">
+      <Icon name="eye" className="ahp-muted" />
+      <p>
+        <b>{t('You can read this chat.')}</b>{' '}
+        {!worker && (
+          <span className="ahp-muted">
+            {role
+              ? t('Your role here is %1. The owner can make you a member.', role)
+              : t('The owner can make you a member.')}
+          </span>
+        )}
+      </p>
+      {may('session:write') && (
+        <button type="button" className="ahp-Btn is-small" onClick={() => host.newChat(provider)}>
+          {t('New chat of my own')}
+        </button>
+      )}
+    </div>
   );
 }
 

@@ -1,20 +1,27 @@
-import React, { useLayoutEffect, useRef } from 'react';
+import React, { useId, useLayoutEffect, useRef } from 'react';
 import type { Completion } from './completion';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { IconButton } from './IconButton';
 import { typeInto } from './typing';
 
 export interface ComposerProps {
   text: string;
   onText: (text: string) => void;
+  /** Sends it, or queues it while a turn runs. */
   onSend: () => void;
-  onStop: () => void;
-  /** ↑ in an empty box: what was said last comes back. */
+  /** Hands it to the running turn; absent where that cannot be. */
+  onSteer?: () => void;
+  /** Absent where one may not. */
+  onStop?: () => void;
+  /** ↑ in an empty box: what waits or was said last comes back. */
   onRecall: () => void;
+  /** Escape has something to leave. */
+  onEscape?: () => void;
   running: boolean;
   offline: boolean;
-  /** Something waits for the connection already; what is typed stays in the box until it is gone. */
-  blocked?: string;
+  /** What is typed takes the place of something that was said: not while a turn runs. */
+  editing?: boolean;
   /** What is offered for the word that is being typed. */
   completion?: Completion;
   /** What goes along, above the text. */
@@ -31,13 +38,17 @@ export function isComposing(event: { isComposing?: boolean; keyCode?: number }):
 /** The box to write in: one to twelve lines, Enter sends, Shift Enter makes a line. */
 export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
   function Composer(props, ref) {
-    const { text, onText, onSend, onStop, onRecall, running, offline, blocked, children } = props;
-    const { completion, chips } = props;
+    const { text, onText, onSend, onSteer, onStop, onRecall, onEscape } = props;
+    const { running, offline, editing = false, completion, chips, children } = props;
     const { t } = useWords();
     const own = useRef<HTMLTextAreaElement | null>(null);
+    const hintId = useId();
     const empty = !text.trim();
     const command = /^!\s*\S/.test(text);
-    const sendable = !empty && !running && !blocked;
+    const sendable = !empty && !(editing && running);
+    const queues = running && !offline && !editing;
+    // a command is run, not read
+    const steers = queues && !command && onSteer !== undefined;
 
     useLayoutEffect(() => {
       const box = own.current;
@@ -52,18 +63,17 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
       if (isComposing(event.nativeEvent) || completion?.key(event)) {
         return;
       }
-      if (
-        event.key === 'Enter' &&
-        !event.shiftKey &&
-        !event.ctrlKey &&
-        !event.metaKey &&
-        !event.altKey
-      ) {
+      const control = event.ctrlKey || event.metaKey;
+      if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
         event.preventDefault();
-        if (sendable) {
+        if (sendable && control && queues) {
+          if (steers) {
+            onSteer?.();
+          }
+        } else if (sendable) {
           onSend();
         }
-      } else if (event.key === 'Enter' && event.shiftKey && !event.ctrlKey && !event.metaKey) {
+      } else if (event.key === 'Enter' && event.shiftKey && !control) {
         // JupyterLab prevents the browser's own line break in everything that is inside of a cell
         event.preventDefault();
         const { selectionStart, selectionEnd } = event.currentTarget;
@@ -72,6 +82,9 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
       } else if (event.key === 'ArrowUp' && text === '') {
         event.preventDefault();
         onRecall();
+      } else if (event.key === 'Escape' && onEscape) {
+        event.stopPropagation();
+        onEscape();
       }
     };
 
@@ -80,11 +93,14 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
       : running
         ? t('Ask, or add to what it is doing')
         : t('Ask, or type / @ # or !');
-    const hint = empty
-      ? undefined
-      : running
-        ? t('A turn runs. Send this when it has ended, or stop it first.')
-        : blocked;
+    const hint =
+      empty || offline || !running
+        ? undefined
+        : editing
+          ? t('A turn runs. Stop it, or wait, to send what you edited.')
+          : steers
+            ? t('Queue sends it when this turn ends. Steer hands it over at the next step.')
+            : t('Queue sends it when this turn ends.');
     return (
       <form
         className={command ? 'ahp-Composer is-command' : 'ahp-Composer'}
@@ -110,6 +126,7 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           className="ahp-Composer-text"
           rows={1}
           aria-label={t('Message')}
+          aria-describedby={hint ? hintId : undefined}
           placeholder={placeholder}
           dir="auto"
           spellCheck={!command}
@@ -123,18 +140,60 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           onKeyDown={onKeyDown}
         />
         {completion?.popup}
-        {hint && <div className="ahp-Composer-hint">{hint}</div>}
+        {hint && (
+          <div className="ahp-Composer-hint" id={hintId}>
+            {hint}
+          </div>
+        )}
         <div className="ahp-Composer-bar">
-          {children}
+          {!(queues && !empty) && children}
+          {running && !offline && !empty && onStop && (
+            <IconButton
+              icon="stop"
+              label={t('Stop the turn')}
+              shortcut="Esc Esc"
+              onClick={onStop}
+            />
+          )}
           <span className="ahp-grow" />
-          {running ? (
-            <button type="button" className="ahp-Btn is-small ahp-Stop" onClick={onStop}>
-              <Icon name="stop" />
-              {t('Stop')}
-              <kbd className="ahp-Kbd" aria-hidden="true">
-                Esc Esc
-              </kbd>
-            </button>
+          {running && !offline && empty ? (
+            onStop && (
+              <button type="button" className="ahp-Btn is-small ahp-Stop" onClick={onStop}>
+                <Icon name="stop" />
+                {t('Stop')}
+                <kbd className="ahp-Kbd" aria-hidden="true">
+                  Esc Esc
+                </kbd>
+              </button>
+            )
+          ) : queues ? (
+            <>
+              {steers && (
+                <button
+                  type="button"
+                  className="ahp-Btn is-small"
+                  aria-keyshortcuts="Control+Enter"
+                  onClick={onSteer}
+                >
+                  <Icon name="steer" />
+                  {t('Steer')}
+                  <kbd className="ahp-Kbd" aria-hidden="true">
+                    Ctrl ↵
+                  </kbd>
+                </button>
+              )}
+              <button
+                type="submit"
+                className="ahp-Btn is-small is-primary"
+                aria-keyshortcuts="Enter"
+              >
+                <Icon name="queue" />
+                {t('Queue')}
+                <kbd className="ahp-Kbd" aria-hidden="true">
+                  ↵
+                </kbd>
+              </button>
+            </>
           ) : (
             <button
               type="submit"

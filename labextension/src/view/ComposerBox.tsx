@@ -1,12 +1,23 @@
-import React, { useRef, useState } from 'react';
-import { type AgentInfo, type ChatState, type Message, Refused, type URI, Withdrawn } from '../ahp';
-import { say, stop } from './actions';
+import React, { useEffect, useRef, useState } from 'react';
+import {
+  type AgentInfo,
+  type ChatState,
+  type Message,
+  Refused,
+  takesSteering,
+  type Turn,
+  type URI,
+  uuid,
+  Withdrawn
+} from '../ahp';
+import { resend, type Say, say, stop } from './actions';
 import { unavailable } from './agents';
 import { Chips } from './Chips';
 import { useCompletion } from './completion';
 import { Composer } from './Composer';
-import { useIsOffline } from './connection';
+import { useConnection, useIsOffline } from './connection';
 import { useDraft } from './draft';
+import type { May } from './grants';
 import { useView } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
@@ -14,9 +25,12 @@ import { ModelPicker } from './ModelPicker';
 import { OfflineStrip } from './OfflineStrip';
 import { senderOf } from './people';
 import { Strip } from './Strip';
+import { sentence } from './text';
 import { useChannel, useChat } from './use';
+import { type Edit, WaitingList } from './WaitingList';
+import { isOwn, queue, steer, useUnread, useWaiting } from './waiting';
 
-/** The first message of ours that has not left this page yet. */
+/** A turn of ours that has not left this page yet. */
 export function useUnsent(
   chat: URI
 ): { seq: number; turnId: string; message: Message } | undefined {
@@ -37,21 +51,31 @@ interface Props {
   chat: URI;
   agent: AgentInfo | undefined;
   running: boolean;
+  may: May;
   me: string | undefined;
+  /** The turns that were stopped here; what is stopped in this box is put there. */
+  stopped: Set<string>;
+  /** The turn whose message is edited, to be sent again in its place. */
+  edited: Turn | undefined;
+  onEdited: (turn: Turn | undefined) => void;
   box: React.RefObject<HTMLTextAreaElement>;
   onSent: () => void;
   problem: string | undefined;
   onProblem: (problem: string | undefined) => void;
 }
 
-/** The composer with what stands above it: what is wrong, what waits, who else types. */
+/** The composer with what stands above it: what is wrong, what is edited, what waits, who else types. */
 export function ComposerBox(props: Props): React.ReactElement {
-  const { chat, agent, running, me, box, onSent, problem, onProblem } = props;
+  const { chat, agent, running, may, me, stopped, edited, onEdited } = props;
+  const { box, onSent, problem, onProblem } = props;
   const { store, host } = useView();
   const { t } = host.words;
   const offline = useIsOffline();
+  const open = useConnection().status === 'open';
   const draft = useDraft(chat);
   const unsent = useUnsent(chat);
+  const waiting = useWaiting(chat);
+  const [edit, setEdit] = useState<Edit>();
   const [chosen, setChosen] = useState<string>();
   const lastModel = useChat(
     chat,
@@ -61,21 +85,78 @@ export function ComposerBox(props: Props): React.ReactElement {
   const model = [chosen, lastModel].find(id => id && models.some(each => each.id === id));
   const missing = agent && unavailable(agent);
   const stopping = useRef(false);
+  const sentHere = useRef(new Set<string>());
+  const toBox = (): void => box.current?.focus();
+  const steerable = takesSteering(agent) && may('chat:send');
+  const slotTaken = waiting.some(({ kind }) => kind === 'steering');
 
-  const send = (): void => {
+  useUnread(chat, waits => {
+    if (isOwn(waits, me, sentHere.current)) {
+      draft.putBack(waits.message);
+    }
+  });
+
+  // ── what was said is edited, in the box ──
+  const editedId = edited?.id;
+  const kept = useRef<Pick<Message, 'text' | 'attachments'>>();
+  useEffect(() => {
+    if (edited) {
+      kept.current ??= { text: draft.text, attachments: draft.attachments };
+      draft.setMessage(edited.message);
+      toBox();
+    }
+    // the turn alone says that another one is edited
+  }, [editedId]); // eslint-disable-line
+  const leaveEdited = (): void => {
+    draft.setMessage(kept.current ?? { text: '' });
+    kept.current = undefined;
+    onEdited(undefined);
+    toBox();
+  };
+
+  const tryTo = (deliver: (what: Say) => Promise<void>): void => {
     const message = draft.take();
     onProblem(undefined);
     onSent();
-    const what = { ...message, ...(model ? { model: { id: model } } : {}) };
-    say(store, chat, what).catch((error: Error) => {
+    deliver({ ...message, ...(model ? { model: { id: model } } : {}) }).catch((error: Error) => {
       if (error instanceof Withdrawn) {
         return;
       }
       const reason = error instanceof Refused ? error.reason : error.message;
       onProblem(t('Not sent: %1 Your text is kept.', sentence(reason)));
-      draft.putBack(message);
+      // it may have been changed while it waited
+      draft.putBack((error instanceof Refused && changed(error)) || message);
     });
   };
+
+  const send = (): void => {
+    if (edited) {
+      const turn = edited;
+      const rest = kept.current;
+      kept.current = undefined;
+      onEdited(undefined);
+      tryTo(what => resend(store, chat, turn, what));
+      if (rest?.text) {
+        draft.setMessage(rest);
+      }
+    } else if (running || !open) {
+      // what waits for the connection waits in the queue: it goes in order, and is never in the way of another turn
+      tryTo(what => {
+        const id = uuid();
+        sentHere.current.add(id);
+        return queue(store, chat, what, id);
+      });
+    } else {
+      tryTo(what => say(store, chat, what));
+    }
+  };
+
+  const onSteer = (): void =>
+    tryTo(what => {
+      const id = uuid();
+      sentHere.current.add(id);
+      return steer(store, chat, what, id);
+    });
 
   const onStop = (): void => {
     const turn = store.getState<ChatState>(chat)?.activeTurn;
@@ -83,26 +164,38 @@ export function ComposerBox(props: Props): React.ReactElement {
       return;
     }
     stopping.current = true;
+    stopped.add(turn.id);
     stop(store, chat, turn)
       .catch((error: Error) => onProblem(t('Not stopped: %1', sentence(error.message))))
       .finally(() => (stopping.current = false));
-    box.current?.focus();
+    toBox();
   };
 
-  const takeBack = (edit: boolean): void => {
-    if (unsent && store.withdraw(unsent.seq) && edit) {
+  const takeBack = (again: boolean): void => {
+    if (unsent && store.withdraw(unsent.seq) && again) {
       draft.putBack(unsent.message);
-      box.current?.focus();
+      toBox();
     }
   };
 
+  /** ↑ in an empty box: what waits last is edited, else what was said last. */
   const recall = (): void => {
+    const waits = waiting.filter(
+      each => each.kind === 'queued' && isOwn(each, me, sentHere.current)
+    );
+    const last = waits.at(-1);
+    if (last) {
+      setEdit({ id: last.id, text: last.message.text });
+      return;
+    }
     const turns = store.getState<ChatState>(chat)?.turns ?? [];
     const own = [...turns].reverse().find(turn => {
       const sender = senderOf(turn.message);
       return turn.message.origin.kind === 'user' && (!sender || !me || sender === me);
     });
-    if (own) {
+    if (own && !running && may('chat:truncate')) {
+      onEdited(own);
+    } else if (own) {
       draft.setMessage(own.message);
     }
   };
@@ -113,7 +206,8 @@ export function ComposerBox(props: Props): React.ReactElement {
     onText: draft.setText,
     onTake: draft.attach
   });
-  const tray = offline || unsent || problem || draft.theirs || missing;
+  const tray =
+    offline || unsent || problem || draft.theirs || missing || edited || waiting.length > 0;
   return (
     <>
       {tray && (
@@ -136,6 +230,7 @@ export function ComposerBox(props: Props): React.ReactElement {
             </Strip>
           )}
           {offline && <OfflineStrip />}
+          {edited && <EditedStrip chat={chat} turn={edited} onLeave={leaveEdited} />}
           {unsent && (
             <ul role="list" aria-label={t('Waiting messages')}>
               <li className="ahp-Pend">
@@ -151,6 +246,25 @@ export function ComposerBox(props: Props): React.ReactElement {
               </li>
             </ul>
           )}
+          <WaitingList
+            chat={chat}
+            waiting={waiting}
+            running={running}
+            offline={offline}
+            steerable={steerable}
+            may={may}
+            me={me}
+            stopped={stopped}
+            edit={edit}
+            onEdit={setEdit}
+            onLost={text => {
+              draft.putBack({ text });
+              onProblem(t('It does not wait any more. What you changed is in the box.'));
+            }}
+            onProblem={onProblem}
+            onStop={turnId => stopped.add(turnId)}
+            toBox={toBox}
+          />
           {draft.theirs && (
             <div className="ahp-Strip">
               <span className="ahp-Presence" aria-hidden="true">
@@ -174,8 +288,10 @@ export function ComposerBox(props: Props): React.ReactElement {
         text={draft.text}
         onText={draft.setText}
         onSend={send}
-        onStop={onStop}
+        onSteer={steerable && !slotTaken ? onSteer : undefined}
+        onStop={may('chat:cancel') ? onStop : undefined}
         onRecall={recall}
+        onEscape={edited ? leaveEdited : undefined}
         completion={completion}
         chips={
           draft.attachments.length > 0 && (
@@ -184,9 +300,7 @@ export function ComposerBox(props: Props): React.ReactElement {
         }
         running={running}
         offline={offline}
-        blocked={
-          unsent && t('One message waits for the connection. This one can be sent after it.')
-        }
+        editing={edited !== undefined}
       >
         {agent && (
           <ModelPicker
@@ -201,7 +315,44 @@ export function ComposerBox(props: Props): React.ReactElement {
   );
 }
 
-function sentence(text: string): string {
-  const trimmed = text.trim();
-  return /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+/** The message that was refused, as it was sent. */
+function changed({ action }: Refused): Message | undefined {
+  return action.type === 'chat/pendingMessageSet' || action.type === 'chat/turnStarted'
+    ? action.message
+    : undefined;
+}
+
+/** Which message is edited, and what sending it does. */
+function EditedStrip(props: { chat: URI; turn: Turn; onLeave: () => void }): React.ReactElement {
+  const { chat, turn, onLeave } = props;
+  const { t, n } = useView().host.words;
+  const after = useChat(chat, state => {
+    const at = state?.turns.findIndex(each => each.id === turn.id) ?? -1;
+    return state && at >= 0 ? state.turns.length - 1 - at : 0;
+  });
+  return (
+    <Strip
+      icon="edit"
+      action={
+        <button type="button" className="ahp-Btn is-small" onClick={onLeave}>
+          {t('Leave it')}
+          <kbd className="ahp-Kbd" aria-hidden="true">
+            Esc
+          </kbd>
+        </button>
+      }
+    >
+      <b>{t('You edit what was said.')}</b>{' '}
+      <span className="ahp-muted">
+        {after > 0
+          ? n(
+              'Sending it drops that turn and the one after it.',
+              'Sending it drops that turn and the %1 after it.',
+              after
+            )
+          : t('Sending it drops that turn.')}{' '}
+        {t('Files are not changed back.')}
+      </span>
+    </Strip>
+  );
 }

@@ -5,7 +5,11 @@ import { IconButton } from './IconButton';
 const SAID_MS = 1500;
 
 /** Copies, and says whether it did. */
-export function CopyButton(props: { label: string; text: () => string }): React.ReactElement {
+export function CopyButton(props: {
+  label: string;
+  text: () => string;
+  'data-action'?: string;
+}): React.ReactElement {
   const { host } = useView();
   const { t } = host.words;
   const [done, setDone] = useState<boolean>();
@@ -22,6 +26,7 @@ export function CopyButton(props: { label: string; text: () => string }): React.
     <IconButton
       icon={done === undefined ? 'copy' : done ? 'check' : 'warn'}
       label={label}
+      data-action={props['data-action']}
       onClick={() =>
         void host.copy(props.text()).then(
           () => setDone(true),

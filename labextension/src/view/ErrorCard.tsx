@@ -32,7 +32,12 @@ export function ErrorCard(props: {
       {(onRetry || error.stack) && (
         <div className="ahp-Actions">
           {onRetry && (
-            <button type="button" className="ahp-Btn is-primary" onClick={onRetry}>
+            <button
+              type="button"
+              className="ahp-Btn is-primary"
+              data-action="retry"
+              onClick={onRetry}
+            >
               {t('Retry')}
             </button>
           )}

@@ -6,6 +6,8 @@ interface Props extends Omit<React.ButtonHTMLAttributes<HTMLButtonElement>, 'tit
   label: string;
   /** The key that does the same, for the tooltip. */
   shortcut?: string;
+  /** What it does to its turn, for the keys that do the same. */
+  'data-action'?: string;
 }
 
 /** A button that is an icon alone: named for readers, with a tooltip for everyone else. */

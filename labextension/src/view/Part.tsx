@@ -1,5 +1,5 @@
 import React from 'react';
-import { type ResponsePart, type URI } from '../ahp';
+import { type ResponsePart, steeringOf, type URI } from '../ahp';
 import { Approval, type ApprovalAnswer } from './Approval';
 import { ErrorCard } from './ErrorCard';
 import { useView } from './host';
@@ -10,6 +10,7 @@ import { Question } from './Question';
 import { Reasoning } from './Reasoning';
 import { textOf } from './text';
 import { ToolCall } from './ToolCall';
+import { UserBlock } from './UserBlock';
 
 export interface PartProps {
   chat: URI;
@@ -20,18 +21,19 @@ export interface PartProps {
   /** Whether the turn runs: only then can something be answered. */
   running: boolean;
   readOnly: boolean;
+  me: string | undefined;
   /** For an error at the end of the last turn. */
   onRetry?: () => void;
 }
 
 /** One part of an answer, by its kind. */
 export const Part = React.memo(function Part(props: PartProps): React.ReactElement | null {
-  const { chat, turnId, part, live, running, readOnly, onRetry } = props;
+  const { chat, turnId, part, live, running, readOnly, me, onRetry } = props;
   const { store, host } = useView();
   const { t } = host.words;
   switch (part.kind) {
     case 'markdown':
-      return part.content ? <Markdown text={part.content} live={live} /> : null;
+      return part.content ? <Markdown id={part.id} text={part.content} live={live} /> : null;
     case 'reasoning':
       return <Reasoning part={part} live={live} />;
     case 'toolCall': {
@@ -66,8 +68,14 @@ export const Part = React.memo(function Part(props: PartProps): React.ReactEleme
       }
       return <ToolCall call={call} />;
     }
-    case 'systemNotification':
-      return <Notice>{textOf(part.content)}</Notice>;
+    case 'systemNotification': {
+      const said = steeringOf(part);
+      return said ? (
+        <UserBlock message={said} me={me} steering />
+      ) : (
+        <Notice>{textOf(part.content)}</Notice>
+      );
+    }
     case 'inputRequest': {
       const { request, response } = part;
       if (running && !response) {

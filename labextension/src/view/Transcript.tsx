@@ -3,7 +3,10 @@ import type { Turn, URI } from '../ahp';
 import { useView } from './host';
 import { Icon } from './Icon';
 import { Notice } from './Notice';
+import { buttonsOf, press, tab } from './roving';
+import { SelectionButton } from './SelectionButton';
 import { useStick } from './stick';
+import type { TurnActions } from './turnActions';
 import { TurnView } from './TurnView';
 import { useChat } from './use';
 
@@ -16,19 +19,15 @@ interface Props {
   readOnly: boolean;
   /** A turn that is not on its way yet: it stands above the composer, not here. */
   unsent: string | undefined;
-  onRetry: (turn: Turn) => void;
+  actions: TurnActions;
+  /** What stands at the very beginning, before the first turn. */
+  top: React.ReactNode;
+  /** What stands at the end, behind the last turn. */
+  tail: React.ReactNode;
   /** Called with what brings the end in sight. */
   endRef: React.MutableRefObject<(() => void) | null>;
   /** What stands where there are no turns. */
   empty: React.ReactNode;
-}
-
-function buttonsOf(turn: Element): HTMLElement[] {
-  return [
-    ...turn.querySelectorAll<HTMLElement>(
-      'button, summary, a[href], input, textarea, [tabindex="0"]'
-    )
-  ];
 }
 
 interface Shown {
@@ -65,13 +64,17 @@ function useBoxes(shown: readonly Shown[]): { box: number; from: number; items: 
 
 /** The turns, oldest first. It follows which turns there are; what runs in the last one is for that one to follow. */
 export function Transcript(props: Props): React.ReactElement {
-  const { chat, agent, me, readOnly, unsent, onRetry, endRef, empty } = props;
+  const { chat, agent, me, readOnly, unsent, actions, top, tail, endRef, empty } = props;
   const { store, host } = useView();
   const { t, n } = host.words;
   const turns = useChat(chat, state => state?.turns);
   const active = useChat(chat, state => state?.activeTurn?.id);
   const cursor = useChat(chat, state => state?.turnsNextCursor);
   const log = useRef<HTMLDivElement>(null);
+  /** Behind all that is in the log: where Tab goes on from. */
+  const after = useRef<HTMLSpanElement>(null);
+  /** The turn that the focus was in last. */
+  const current = useRef<HTMLElement | null>(null);
   const column = useRef<HTMLDivElement>(null);
   const { atEnd, toEnd } = useStick(log, column, turns?.[0]?.id ?? active);
   endRef.current = toEnd;
@@ -150,6 +153,13 @@ export function Transcript(props: Props): React.ReactElement {
     }
     const articles = [...(column.current?.querySelectorAll<HTMLElement>('[data-turn]') ?? [])];
     const here = target.closest<HTMLElement>('[data-turn]');
+    if (event.key === 'Tab') {
+      const turn = here ?? articles.find(each => each === current.current) ?? articles.at(-1);
+      if (log.current && turn) {
+        tab(event, log.current, turn, after.current);
+      }
+      return;
+    }
     if (event.key === 'Escape' && here && target !== here) {
       here.focus();
       event.stopPropagation();
@@ -190,11 +200,19 @@ export function Transcript(props: Props): React.ReactElement {
         break;
       case 'c':
       case 'C':
-        here?.querySelector<HTMLElement>('.ahp-TurnEnd-actions button')?.click();
+        press(here, 'copy');
+        break;
+      case 'e':
+      case 'E':
+        press(here, 'edit');
+        break;
+      case 'f':
+      case 'F':
+        press(here, 'fork');
         break;
       case 'r':
       case 'R':
-        here?.querySelector<HTMLElement>('.ahp-Card.is-error .ahp-Btn.is-primary')?.click();
+        press(here, 'retry');
         break;
       case 'Escape':
         if (!here) {
@@ -219,9 +237,17 @@ export function Transcript(props: Props): React.ReactElement {
         aria-live="off"
         tabIndex={0}
         data-lm-suppress-shortcuts="true"
+        data-busy={live !== undefined || undefined}
         onKeyDown={onKeyDown}
+        onFocus={event => {
+          const turn = (event.target as HTMLElement).closest<HTMLElement>('[data-turn]');
+          if (turn) {
+            current.current = turn;
+          }
+        }}
       >
         <div ref={column} className="ahp-Column">
+          {!cursor && turns && top}
           {cursor &&
             (problem ? (
               <Notice icon="warn">
@@ -256,17 +282,19 @@ export function Transcript(props: Props): React.ReactElement {
                   agent={agent}
                   me={me}
                   readOnly={readOnly}
+                  actions={actions}
                   onRetry={
-                    ended && from + index === count - 1 && !active && !readOnly
-                      ? onRetry
-                      : undefined
+                    ended && from + index === count - 1 && !active ? actions.retry : undefined
                   }
                 />
               ))}
             </div>
           ))}
           {turns && count === 0 && empty}
+          {tail}
         </div>
+        {actions.aside && <SelectionButton log={log} onAside={actions.aside} />}
+        <span ref={after} tabIndex={-1} />
       </div>
       {!atEnd && fresh > 0 && (
         <button type="button" className="ahp-NewPill" onClick={toEnd}>

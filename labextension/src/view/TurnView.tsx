@@ -2,6 +2,7 @@ import React, { useCallback } from 'react';
 import type { ActiveTurn, ResponsePart, Turn, URI } from '../ahp';
 import { useWords } from './host';
 import { Part } from './Part';
+import type { TurnActions } from './turnActions';
 import { TurnEnd } from './TurnEnd';
 import { useChat } from './use';
 import { UserBlock } from './UserBlock';
@@ -43,13 +44,14 @@ export interface TurnProps {
   agent: string | undefined;
   me: string | undefined;
   readOnly: boolean;
-  /** For the last turn, when it failed and may be tried again. */
+  actions: TurnActions;
+  /** For the last turn, while none runs. */
   onRetry?: (turn: Turn) => void;
 }
 
 /** One turn: what was said, and all that came of it. An ended one does not render again. */
 export const TurnView = React.memo(function TurnView(props: TurnProps): React.ReactElement | null {
-  const { chat, id, number, ended, agent, me, readOnly, onRetry } = props;
+  const { chat, id, number, ended, agent, me, readOnly, actions, onRetry } = props;
   const { t } = useWords();
   const running = !ended;
   const turn: Turn | ActiveTurn | undefined = useChat(
@@ -74,6 +76,7 @@ export const TurnView = React.memo(function TurnView(props: TurnProps): React.Re
         ? t('stopped')
         : '';
   const retry = ended && onRetry ? () => onRetry(ended) : undefined;
+  const { edit } = actions;
   return (
     <article
       tabIndex={-1}
@@ -82,7 +85,11 @@ export const TurnView = React.memo(function TurnView(props: TurnProps): React.Re
       aria-busy={running}
       data-turn={id}
     >
-      <UserBlock message={turn.message} me={me} />
+      <UserBlock
+        message={turn.message}
+        me={me}
+        onEdit={ended && edit ? () => edit(ended) : undefined}
+      />
       {parts.map((part, index) => (
         <Part
           key={keyOf(part, index)}
@@ -92,6 +99,7 @@ export const TurnView = React.memo(function TurnView(props: TurnProps): React.Re
           live={running && index === last}
           running={running}
           readOnly={readOnly}
+          me={me}
           onRetry={index === last ? retry : undefined}
         />
       ))}
@@ -99,7 +107,13 @@ export const TurnView = React.memo(function TurnView(props: TurnProps): React.Re
         <Working activity={activity} since={Date.parse(turn.startedAt ?? '') || Date.now()} />
       )}
       {ended && (ended.state !== 'error' || parts.some(part => part.kind === 'markdown')) && (
-        <TurnEnd turn={ended} agent={agent} />
+        <TurnEnd
+          turn={ended}
+          number={number}
+          agent={agent}
+          actions={actions}
+          onRetry={ended.state === 'error' ? undefined : retry}
+        />
       )}
     </article>
   );

@@ -2,17 +2,23 @@ import React from 'react';
 import type { Message } from '../ahp';
 import { Chips } from './Chips';
 import { useWords } from './host';
+import { Icon } from './Icon';
+import { IconButton } from './IconButton';
 import { nameOf } from './people';
 
 /** What a person said, as typed, and what they attached. */
 export const UserBlock = React.memo(function UserBlock(props: {
   message: Message;
   me: string | undefined;
+  /** It was said while a turn ran, and stands where it was taken. */
+  steering?: boolean;
+  /** Puts it into the box, to be sent again in its place. */
+  onEdit?: () => void;
 }) {
   const { t } = useWords();
-  const { message, me } = props;
+  const { message, me, steering = false, onEdit } = props;
   const name = nameOf(message, me);
-  const command = /^!\s*\S/.test(message.text);
+  const command = !steering && /^!\s*\S/.test(message.text);
   const heading =
     message.origin.kind !== 'user'
       ? t('Said by the host')
@@ -20,18 +26,33 @@ export const UserBlock = React.memo(function UserBlock(props: {
         ? name
           ? t('%1 ran', name)
           : t('You ran')
-        : name
-          ? t('%1 said', name)
-          : t('You said');
+        : steering
+          ? name
+            ? t('%1 said while it worked', name)
+            : t('You said while it worked')
+          : name
+            ? t('%1 said', name)
+            : t('You said');
+  const Heading = steering ? 'h3' : 'h2';
+  const kind = command ? ' is-command' : steering ? ' is-steer' : '';
   return (
-    <div className={command ? 'ahp-User is-command' : 'ahp-User'}>
-      <h2 className="ahp-sr">{heading}</h2>
-      {name && (
+    <div className={`ahp-User${kind}`} role={steering ? 'group' : undefined}>
+      <Heading className="ahp-sr">{heading}</Heading>
+      {steering ? (
         <div className="ahp-User-who" aria-hidden="true">
-          <b>
-            <bdi>{name}</bdi>
-          </b>
+          <Icon name="steer" className="ahp-brand" />
+          <bdi>
+            <b>{name ?? t('You')}</b> {t('while it worked, taken here')}
+          </bdi>
         </div>
+      ) : (
+        name && (
+          <div className="ahp-User-who" aria-hidden="true">
+            <b>
+              <bdi>{name}</bdi>
+            </b>
+          </div>
+        )
       )}
       {command ? (
         <pre>
@@ -43,6 +64,16 @@ export const UserBlock = React.memo(function UserBlock(props: {
       )}
       {message.attachments && message.attachments.length > 0 && (
         <Chips attachments={message.attachments} />
+      )}
+      {onEdit && message.origin.kind === 'user' && (
+        <IconButton
+          icon="edit"
+          className="ahp-User-edit ahp-idle"
+          label={t('Edit and resend')}
+          shortcut="E"
+          data-action="edit"
+          onClick={onEdit}
+        />
       )}
     </div>
   );

@@ -2,6 +2,7 @@ import {
   type ActiveTurn,
   type AhpStore,
   type Attachment,
+  type ChatState,
   type Message,
   type ModelSelection,
   type Turn,
@@ -43,6 +44,37 @@ export function stop(store: AhpStore, chat: URI, turn: ActiveTurn): Promise<void
 export function isResumable(turn: Turn): boolean {
   const part = turn.responseParts[turn.responseParts.length - 1];
   return turn.state === 'error' && part?.kind === 'error' && part.resumable === true;
+}
+
+/**
+ * Says something in the place of what was said: that turn and all behind it are dropped first. Rejects with what went
+ * wrong; it may be that they were dropped, and what was to be said was not.
+ */
+export async function resend(store: AhpStore, chat: URI, turn: Turn, what: Say): Promise<void> {
+  const find = (): { at: number; turns: readonly Turn[]; more: boolean } => {
+    const { turns = [], turnsNextCursor } = store.getState<ChatState>(chat) ?? {};
+    return {
+      at: turns.findIndex(each => each.id === turn.id),
+      turns,
+      more: turnsNextCursor !== undefined
+    };
+  };
+  if (find().at === 0 && find().more) {
+    await store.fetchTurns(chat); // what is kept is named by its last turn
+  }
+  const { at, turns, more } = find();
+  if (at < 0 || (at === 0 && more)) {
+    throw new Error(
+      at < 0 ? 'That turn is not there any more' : 'The turn before it could not be loaded'
+    );
+  }
+  await rewind(store, chat, turns[at - 1]?.id);
+  await say(store, chat, what);
+}
+
+/** Drops the turns after that one, or all of them. */
+export function rewind(store: AhpStore, chat: URI, turnId: string | undefined): Promise<void> {
+  return store.dispatched(chat, { type: 'chat/truncated', ...(turnId ? { turnId } : {}) });
 }
 
 /** Takes a failed turn up where it failed, or says the same again. */

@@ -36,3 +36,9 @@ export function firstSentence(text: string): [string, string] {
   }
   return [trimmed.slice(0, end.index), trimmed.slice(end.index + 1).trim()];
 }
+
+/** A sentence, with the point at its end that it may lack. */
+export function sentence(text: string): string {
+  const trimmed = text.trim();
+  return /[.!?]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}

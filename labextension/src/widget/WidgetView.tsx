@@ -79,6 +79,7 @@ export function WidgetView(props: WidgetProps): React.ReactElement {
             chat={chat}
             session={session}
             inNotebook
+            onOpen={inLab ? opened => host.openChat(opened, 'side') : undefined}
             note={
               throughKernel
                 ? t('Connected through the kernel: waits while a cell runs.')

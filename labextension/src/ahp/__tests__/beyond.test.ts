@@ -116,3 +116,23 @@ describe('a notice', () => {
     expect(HOLD).toEqual({ 'jupyter-ahp.hold': true });
   });
 });
+
+describe('an action that was not sent yet', () => {
+  it('can be another one, in its place; one that was sent cannot', async () => {
+    const world = await open([]);
+    world.accepting = false;
+    world.socket.drop();
+    const first = world.store.dispatch(CHAT, { type: 'chat/activityChanged', activity: 'a' });
+    world.store.dispatch(CHAT, { type: 'chat/movableChanged', movable: true });
+    expect(world.store.revise(first, { type: 'chat/activityChanged', activity: 'b' })).toBe(true);
+    expect(state(world).activity).toBe('b');
+    world.accepting = true;
+    world.connection.retryNow();
+    await world.settle();
+    expect(world.socket.requests('dispatchAction').map(({ params }) => params.action)).toEqual([
+      { type: 'chat/activityChanged', activity: 'b' },
+      { type: 'chat/movableChanged', movable: true }
+    ]);
+    expect(world.store.revise(first, { type: 'chat/activityChanged' })).toBe(false);
+  });
+});

@@ -1,5 +1,6 @@
 import { act, fireEvent, screen, within } from '@testing-library/react';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ChatState } from '../../ahp';
 import { browser, CHAT, leave, SESSION, showChat, turn } from './stage';
 
 beforeEach(browser);
@@ -91,18 +92,6 @@ describe('a chat', () => {
     fireEvent.keyDown(box(), { key: 'Escape' });
     await settle();
     expect(sent('chat/turnCancelled').map(action => action['turnId'])).toEqual(['t1', 't2']);
-  });
-
-  it('does not send while a turn runs, and says why', async () => {
-    const { world, settle, sent } = await showChat();
-    world.host.emit(CHAT, started('t1'));
-    await settle();
-    fireEvent.change(box(), { target: { value: 'more' } });
-    fireEvent.keyDown(box(), { key: 'Enter' });
-    await settle();
-    expect(sent('chat/turnStarted')).toEqual([]);
-    expect(box().value).toBe('more');
-    expect(screen.getByText(/A turn runs/)).toBeTruthy();
   });
 
   it('renders only the tail of a growing answer, and nothing of ended turns', async () => {
@@ -228,7 +217,7 @@ describe('a chat', () => {
     expect(within(log()).getByRole('heading', { level: 2 }).textContent).toBe('Mia said');
   });
 
-  it('shows what waits for the connection, sends it once when it is back, and gives it back to edit', async () => {
+  it('shows what waits for the connection, lets it be changed, and sends it once when it is back', async () => {
     const { world, settle, sent } = await showChat({ turns: [turn('t1', 'a', 'b')] });
     world.accepting = false;
     await act(async () => world.socket.drop());
@@ -240,21 +229,31 @@ describe('a chat', () => {
     fireEvent.change(box(), { target: { value: 'Later' } });
     fireEvent.keyDown(box(), { key: 'Enter' });
     await settle();
-    expect(screen.getByText('Goes when the connection is back')).toBeTruthy();
-    expect(within(log()).queryByText('Later')).toBeNull();
-
-    fireEvent.click(screen.getByRole('button', { name: 'Edit' }));
-    await settle();
-    expect(box().value).toBe('Later');
-    expect(screen.queryByText('Goes when the connection is back')).toBeNull();
+    fireEvent.change(box(), { target: { value: 'Then this' } });
     fireEvent.keyDown(box(), { key: 'Enter' });
     await settle();
+    expect(screen.getAllByText('Goes when the connection is back')).toHaveLength(2);
+    expect(screen.getByText('2 waiting')).toBeTruthy();
+    expect(within(log()).queryByText('Later')).toBeNull();
+
+    fireEvent.click(screen.getAllByRole('button', { name: 'Edit' })[0]);
+    const edited = screen.getByRole('textbox', { name: 'Waiting message' });
+    fireEvent.change(edited, { target: { value: 'Much later' } });
+    fireEvent.keyDown(edited, { key: 'Enter' });
+    await settle();
+    fireEvent.click(screen.getAllByRole('button', { name: 'Remove' })[1]);
+    await settle();
+    expect(screen.queryByText('Then this')).toBeNull();
 
     world.accepting = true;
     await act(async () => world.clock.advance(60_000));
     await settle();
-    expect(sent('chat/turnStarted')).toHaveLength(1);
-    expect(within(log()).getByText('Later')).toBeTruthy();
+    expect(
+      sent('chat/pendingMessageSet').map(action => (action['message'] as { text: string }).text)
+    ).toEqual(['Much later']);
+    expect(sent('chat/pendingMessageRemoved')).toEqual([]);
+    const state = world.host.states.get(CHAT) as ChatState;
+    expect(state.queuedMessages?.map(({ message }) => message.text)).toEqual(['Much later']);
   });
 
   it('starts from a draft of one’s own, and shows another person’s above the box', async () => {

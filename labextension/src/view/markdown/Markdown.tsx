@@ -3,8 +3,13 @@ import { useView } from '../host';
 import { MarkdownStream } from './stream';
 
 /** Markdown that may still grow: only what comes is rendered. */
-export const Markdown = React.memo(function Markdown(props: { text: string; live?: boolean }) {
-  const { text, live = false } = props;
+export const Markdown = React.memo(function Markdown(props: {
+  text: string;
+  live?: boolean;
+  /** Which part of an answer it is. */
+  id?: string;
+}) {
+  const { text, live = false, id } = props;
   const { host } = useView();
   const root = useRef<HTMLDivElement>(null);
   const stream = useRef<{ host: unknown; it: MarkdownStream } | null>(null);
@@ -20,5 +25,5 @@ export const Markdown = React.memo(function Markdown(props: { text: string; live
     stream.current.it.update(text, live);
   }, [host, text, live]);
 
-  return <div ref={root} className={live ? 'ahp-Md is-live' : 'ahp-Md'} />;
+  return <div ref={root} className={live ? 'ahp-Md is-live' : 'ahp-Md'} data-part={id} />;
 });

@@ -1,0 +1,18 @@
+const CARDS = '.ahp-Card.is-ask, .ahp-Card.is-question';
+
+/**
+ * Brings the next card that waits for a person into view, with the focus on it: the one after where the focus is, else
+ * the first. False when there is none.
+ */
+export function toNextCard(root: HTMLElement): boolean {
+  const cards = [...root.querySelectorAll<HTMLElement>(CARDS)];
+  const focus = root.ownerDocument.activeElement;
+  const at = cards.findIndex(card => card.contains(focus));
+  const behind = cards.find(
+    card => focus && focus.compareDocumentPosition(card) & Node.DOCUMENT_POSITION_FOLLOWING
+  );
+  const next = (at >= 0 ? cards[at + 1] : behind) ?? cards[0];
+  next?.scrollIntoView({ block: 'nearest' });
+  next?.focus({ preventScroll: true });
+  return next !== undefined;
+}
