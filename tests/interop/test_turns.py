@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.interop.mirror import Json
+from tests.interop.pairs import Two, two
 from tests.interop.window import (
     EVERY,
     NEWEST,
@@ -23,7 +20,6 @@ from tests.interop.window import (
     Window,
     answer_text,
     started,
-    window,
 )
 from tests.mock_model import MockModel
 from tests.support.server import JupyterServer
@@ -31,39 +27,6 @@ from tests.support.server import JupyterServer
 
 def named(kind: Kind) -> str:
     return kind.name
-
-
-@dataclass
-class Two:
-    """Two windows on one chat: one that works in it, and one that watches under its own spelling."""
-
-    one: Window
-    other: Window
-    session: str
-    chat: str
-    other_session: str
-
-    async def same(self) -> None:
-        """Both were sent the same, and made the same of it."""
-        await self.one.request("ping")
-        await self.other.request("ping")
-        mine, theirs = (
-            [sent for sent in watcher.envelopes(self.chat) if "rejectionReason" not in sent]
-            for watcher in (self.one, self.other)
-        )
-        assert mine[-len(theirs) :] == theirs
-        assert self.one.state(self.chat)["turns"] == self.other.state(self.chat)["turns"]
-
-
-@asynccontextmanager
-async def two(server: JupyterServer, kind: Kind = VSCODE_141, provider: str = "puppet") -> AsyncIterator[Two]:
-    identity = str(uuid.uuid4())
-    async with window(server, kind) as one, window(server, NEWEST) as other:
-        await one.list()
-        session = await one.create(provider, identity)
-        chat = await one.open(session)
-        assert await other.open(f"ahp-session:/{identity}") == chat
-        yield Two(one, other, session, chat, f"ahp-session:/{identity}")
 
 
 def call_of(turn: Json) -> Json:
