@@ -52,6 +52,33 @@ export const ASSISTANT: AgentInfo = {
   models: [{ id: 'm1', provider: 'assistant', name: 'Model one' }]
 };
 
+/** An agent that takes steering, and whose chats can be forked and talked about. */
+export const ABLE: AgentInfo = {
+  ...ASSISTANT,
+  capabilities: { multipleChats: { fork: true, sideChat: true } },
+  _meta: { 'jupyter-ahp.steering': true }
+};
+
+/** Has the host say at the handshake who the reader is, and what they may do. */
+export function greets(world: World, meta: Record<string, unknown>): void {
+  world.host.answers['initialize'] = (params, socket) => {
+    socket.clientId = params['clientId'];
+    world.host.clients.set(params['clientId'], new Map());
+    const uris = (params['initialSubscriptions'] as string[]).filter(uri =>
+      world.host.states.has(uri)
+    );
+    uris.forEach(uri => socket.subscribed.add(uri));
+    return {
+      result: {
+        protocolVersion: '1.0.0',
+        serverSeq: world.host.seq,
+        snapshots: uris.map(uri => world.host.snapshot(uri)),
+        _meta: meta
+      }
+    };
+  };
+}
+
 export function turn(id: string, text: string, answer: string, more: Partial<Turn> = {}): Turn {
   return {
     id,
