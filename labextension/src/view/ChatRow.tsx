@@ -1,5 +1,6 @@
 import React, { useState } from 'react';
 import type { SessionSummary } from '../ahp';
+import { isComposing } from './Composer';
 import { useWords } from './host';
 import { Icon, type IconName } from './Icon';
 import { IconButton } from './IconButton';
@@ -14,12 +15,17 @@ const ICONS: Readonly<Record<string, IconName>> = {
   pi: 'pi'
 };
 
+export function iconOfAgent(provider: string): IconName {
+  return ICONS[provider] ?? 'terminal';
+}
+
+/** What can be done with a session; what is absent one may not do. */
 export interface RowActions {
   open(summary: SessionSummary, area: 'main' | 'side'): void;
-  rename(summary: SessionSummary, title: string): void;
-  read(summary: SessionSummary, isRead: boolean): void;
-  archive(summary: SessionSummary, isArchived: boolean): void;
-  remove(summary: SessionSummary): void;
+  rename?(summary: SessionSummary, title: string): void;
+  read?(summary: SessionSummary, isRead: boolean): void;
+  archive?(summary: SessionSummary, isArchived: boolean): void;
+  remove?(summary: SessionSummary): void;
 }
 
 interface Props {
@@ -30,12 +36,15 @@ interface Props {
   /** Whether this row is the one that Tab comes to. */
   reachable: boolean;
   actions: RowActions;
+  /** How many chats are under it, when there are several, and whether they are shown. */
+  chats?: { readonly count: number; readonly shown: boolean; toggle(): void };
 }
 
 /** One chat of the list: what it is, and what it does now. */
 export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactElement {
-  const { summary, agent, time, current, reachable, actions } = props;
-  const { t } = useWords();
+  const { summary, agent, time, current, reachable, actions, chats } = props;
+  const { t, n } = useWords();
+  const { rename, read, archive, remove } = actions;
   const [menu, setMenu] = useState(false);
   const [renaming, setRenaming] = useState(false);
   const activity = activityOf(summary.status);
@@ -49,18 +58,18 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
     }
     switch (event.key) {
       case 'F2':
-        setRenaming(true);
+        setRenaming(rename !== undefined);
         break;
       case 'e':
       case 'E':
-        actions.archive(summary, !archived);
+        archive?.(summary, !archived);
         break;
       case 'u':
       case 'U':
-        actions.read(summary, unread);
+        read?.(summary, unread);
         break;
       case 'Delete':
-        actions.remove(summary);
+        remove?.(summary);
         break;
       default:
         return;
@@ -72,29 +81,47 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
   const items: readonly MenuItem[] = [
     { label: t('Open in the main area'), icon: 'popout', run: () => actions.open(summary, 'main') },
     { label: t('Open in the side panel'), icon: 'chat', run: () => actions.open(summary, 'side') },
-    { label: t('Rename…'), icon: 'edit', shortcut: 'F2', run: () => setRenaming(true) },
-    {
-      label: unread ? t('Mark as read') : t('Mark as unread'),
-      icon: 'bell',
-      shortcut: 'U',
-      run: () => actions.read(summary, unread)
-    },
-    {
-      label: archived ? t('Take out of the archive') : t('Archive'),
-      icon: 'archive',
-      shortcut: 'E',
-      run: () => actions.archive(summary, !archived)
-    },
-    { label: t('Delete…'), icon: 'cross', danger: true, run: () => actions.remove(summary) }
+    ...(rename
+      ? [
+          {
+            label: t('Rename…'),
+            icon: 'edit',
+            shortcut: 'F2',
+            run: () => setRenaming(true)
+          } as const
+        ]
+      : []),
+    ...(read
+      ? [
+          {
+            label: unread ? t('Mark as read') : t('Mark as unread'),
+            icon: 'bell',
+            shortcut: 'U',
+            run: () => read(summary, unread)
+          } as const
+        ]
+      : []),
+    ...(archive
+      ? [
+          {
+            label: archived ? t('Take out of the archive') : t('Archive'),
+            icon: 'archive',
+            shortcut: 'E',
+            run: () => archive(summary, !archived)
+          } as const
+        ]
+      : []),
+    ...(remove
+      ? [
+          {
+            label: t('Delete…'),
+            icon: 'cross',
+            danger: true,
+            run: () => remove(summary)
+          } as const
+        ]
+      : [])
   ];
-
-  const commit = (value: string): void => {
-    setRenaming(false);
-    const name = value.trim();
-    if (name && name !== summary.title) {
-      actions.rename(summary, name);
-    }
-  };
 
   const says =
     activity === 'input' ? (
@@ -114,7 +141,7 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
       </>
     ) : (
       <span className="ahp-clip">
-        {agent}
+        {chats ? n('%1 chat', '%1 chats', chats.count) : agent}
         {archived && `, ${t('archived')}`}
       </span>
     );
@@ -126,24 +153,29 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
       data-session={summary.resource}
       onKeyDown={onKeyDown}
     >
-      <Icon name={ICONS[summary.provider] ?? 'terminal'} label={agent} />
+      {chats ? (
+        <IconButton
+          icon={chats.shown ? 'down' : 'chevron'}
+          className="ahp-Row-twist"
+          label={
+            chats.shown
+              ? t('Hide the %1 chats of %2', chats.count, title)
+              : t('Show the %1 chats of %2', chats.count, title)
+          }
+          aria-expanded={chats.shown}
+          tabIndex={reachable ? 0 : -1}
+          onClick={chats.toggle}
+        />
+      ) : (
+        <Icon name={iconOfAgent(summary.provider)} label={agent} />
+      )}
       {renaming ? (
-        <input
-          className="ahp-Field ahp-Row-rename"
-          aria-label={t('Title')}
-          defaultValue={summary.title}
-          autoFocus
-          onFocus={event => event.target.select()}
-          onBlur={event => commit(event.target.value)}
-          onKeyDown={event => {
-            event.stopPropagation();
-            if (event.nativeEvent.isComposing) {
-              return;
-            }
-            if (event.key === 'Enter') {
-              commit(event.currentTarget.value);
-            } else if (event.key === 'Escape') {
-              setRenaming(false);
+        <RenameField
+          title={summary.title}
+          onDone={name => {
+            setRenaming(false);
+            if (name !== undefined) {
+              rename?.(summary, name);
             }
           }}
         />
@@ -165,13 +197,15 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
       <time dateTime={summary.modifiedAt}>{time}</time>
       <div className="ahp-Row-sub">{says}</div>
       <span className="ahp-Row-tools">
-        <IconButton
-          icon="archive"
-          label={archived ? t('Take out of the archive') : t('Archive')}
-          shortcut="E"
-          tabIndex={-1}
-          onClick={() => actions.archive(summary, !archived)}
-        />
+        {archive && (
+          <IconButton
+            icon="archive"
+            label={archived ? t('Take out of the archive') : t('Archive')}
+            shortcut="E"
+            tabIndex={-1}
+            onClick={() => archive(summary, !archived)}
+          />
+        )}
         <IconButton
           icon="more"
           label={t('More')}
@@ -185,3 +219,38 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
     </li>
   );
 });
+
+/** A title, while it is changed. */
+export function RenameField(props: {
+  title: string;
+  /** The new one; nothing when it is left as it was. */
+  onDone: (title: string | undefined) => void;
+}): React.ReactElement {
+  const { title, onDone } = props;
+  const { t } = useWords();
+  const commit = (value: string): void => {
+    const name = value.trim();
+    onDone(name && name !== title ? name : undefined);
+  };
+  return (
+    <input
+      className="ahp-Field ahp-Row-rename"
+      aria-label={t('Title')}
+      defaultValue={title}
+      autoFocus
+      onFocus={event => event.target.select()}
+      onBlur={event => commit(event.target.value)}
+      onKeyDown={event => {
+        event.stopPropagation();
+        if (isComposing(event.nativeEvent)) {
+          return;
+        }
+        if (event.key === 'Enter') {
+          commit(event.currentTarget.value);
+        } else if (event.key === 'Escape') {
+          onDone(undefined);
+        }
+      }}
+    />
+  );
+}

@@ -1,20 +1,23 @@
 import React, { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import type { SessionSummary, URI } from '../ahp';
+import type { URI } from '../ahp';
 import { useIsOffline } from './connection';
-import { ChatRow, type RowActions } from './ChatRow';
+import { ChatRow, iconOfAgent } from './ChatRow';
+import { ChildRow } from './ChildRow';
 import { FirstTime } from './FirstTime';
 import { when } from './format';
+import { useMay } from './grants';
 import { useView } from './host';
 import { Icon } from './Icon';
+import { type Archived, useListActions } from './listActions';
 import { NewChat } from './NewChat';
 import { OfflineStrip } from './OfflineStrip';
 import {
-  firstChat,
   type GroupName,
   groups,
   isArchived,
   isUnread,
   matching,
+  shownChats,
   useSessions
 } from './sessions';
 import { Strip } from './Strip';
@@ -22,6 +25,13 @@ import { useNow, useRoot, useSubscription } from './use';
 
 /** How many rows of a group are drawn before the reader asks for the others. */
 const PAGE = 200;
+
+/** What the list changes, and says when it was not. */
+const CHANGES: ReadonlySet<string> = new Set([
+  'session/titleChanged',
+  'session/isArchivedChanged',
+  'chat/isArchivedChanged'
+]);
 
 type Filter = 'all' | 'unread' | 'archived';
 
@@ -49,7 +59,9 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
   const [search, setSearch] = useState('');
   const [filter, setFilter] = useState<Filter>('all');
   const [shownOf, setShownOf] = useState<Partial<Record<GroupName, number>>>({});
-  const [archived, setArchived] = useState<SessionSummary>();
+  const [archived, setArchived] = useState<Archived>();
+  const [folded, setFolded] = useState<ReadonlySet<URI>>(new Set());
+  const may = useMay();
   const [problem, setProblem] = useState(props.problem);
   useEffect(() => setProblem(props.problem), [props.problem]);
   const [at, setAt] = useState<URI>();
@@ -58,50 +70,15 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
   useEffect(
     () =>
       store.onRefused(({ action, reason }) => {
-        if (action.type.startsWith('session/') && action.type !== 'session/isReadChanged') {
+        if (CHANGES.has(action.type)) {
           setProblem(t('Not changed: %1', reason));
         }
       }),
     [store, t]
   );
 
-  const actions = useMemo<RowActions>(
-    () => ({
-      open: (summary, area) => {
-        const chat = firstChat(summary);
-        if (chat) {
-          host.openChat({ chat, session: summary.resource }, area);
-        } else {
-          setProblem(t('This chat has no conversation that could be opened.'));
-        }
-      },
-      rename: (summary, title) =>
-        store.dispatch(summary.resource, { type: 'session/titleChanged', title }),
-      read: (summary, isRead) =>
-        store.dispatch(summary.resource, { type: 'session/isReadChanged', isRead }),
-      archive: (summary, value) => {
-        store.dispatch(summary.resource, { type: 'session/isArchivedChanged', isArchived: value });
-        setArchived(value ? summary : undefined);
-      },
-      remove: summary =>
-        void host
-          .confirm({
-            title: t('Delete this chat?'),
-            body: t(
-              '“%1” and all that was said in it will be gone. This cannot be undone.',
-              summary.title || t('New chat')
-            ),
-            action: t('Delete')
-          })
-          .then(async yes => {
-            if (yes) {
-              await store.disposeSession(summary.resource);
-            }
-          })
-          .catch((error: Error) => setProblem(t('Not deleted: %1', error.message)))
-    }),
-    [store, host, t]
-  );
+  const writes = may('session:write');
+  const { actions, childActions } = useListActions(may, setArchived, setProblem);
 
   const inFilter = useMemo(
     () =>
@@ -160,29 +137,32 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
     ['unread', unread ? n('Unread %1', 'Unread %1', unread) : t('Unread')],
     ['archived', t('Archived')]
   ];
-  const none = list.status === 'ready' && list.items.length === 0;
+  const none =
+    list.status === 'ready' && list.items.length === 0 && list.unreadable.length === 0 && writes;
 
   return (
     <nav ref={root} className="ahp ahp-List" aria-label={t('Chats')} onKeyDown={onKeyDown}>
       <div className="ahp-Head">
         <h1>{t('Chats')}</h1>
-        <button
-          type="button"
-          className="ahp-Btn is-small ahp-NewButton"
-          aria-haspopup="dialog"
-          aria-expanded={choosing}
-          aria-disabled={!agents}
-          onClick={() => {
-            if (agents?.length === 1) {
-              start(agents[0].provider);
-            } else if (agents) {
-              onChoosing(!choosing);
-            }
-          }}
-        >
-          <Icon name="plus" />
-          {t('New')}
-        </button>
+        {writes && (
+          <button
+            type="button"
+            className="ahp-Btn is-small ahp-NewButton"
+            aria-haspopup="dialog"
+            aria-expanded={choosing}
+            aria-disabled={!agents}
+            onClick={() => {
+              if (agents?.length === 1) {
+                start(agents[0].provider);
+              } else if (agents) {
+                onChoosing(!choosing);
+              }
+            }}
+          >
+            <Icon name="plus" />
+            {t('New')}
+          </button>
+        )}
       </div>
       {choosing && agents && (
         <NewChat agents={agents} onStart={start} onClose={() => onChoosing(false)} />
@@ -206,6 +186,29 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
           {problem}
         </Strip>
       )}
+      {list.unreadable.map(({ id, path, reason }) => (
+        <Strip
+          key={id}
+          icon="warn"
+          tone="bad"
+          role="alert"
+          action={
+            <button
+              type="button"
+              className="ahp-Btn is-small"
+              onClick={() => void store.sessions.refresh()}
+            >
+              {t('Try again')}
+            </button>
+          }
+        >
+          <b>{t('One chat could not be read.')}</b>{' '}
+          <span className="ahp-muted">
+            {t('Nothing was written over it.')} {reason}
+          </span>{' '}
+          <span className="ahp-mono ahp-muted ahp-Path">{path}</span>
+        </Strip>
+      ))}
       {list.status === 'failed' && (
         <Strip
           icon="warn"
@@ -224,6 +227,11 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
           <b>{t('The list of chats could not be read.')}</b>{' '}
           <span className="ahp-muted">{list.error?.message}</span>
         </Strip>
+      )}
+      {list.status === 'ready' && list.items.length === 0 && !writes && (
+        <div className="ahp-Empty">
+          <p>{t('There are no chats here.')}</p>
+        </div>
       )}
       {none && agents ? (
         <FirstTime agents={agents} onStart={start} />
@@ -273,17 +281,48 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
                       {(name === 'needs' || name === 'running') && <span>{items.length}</span>}
                     </h2>
                     <ul role="list">
-                      {items.slice(0, limit).map(summary => (
-                        <ChatRow
-                          key={summary.resource}
-                          summary={summary}
-                          agent={agentName(summary.provider)}
-                          time={when(new Date(summary.modifiedAt), new Date(now), words, locale)}
-                          current={summary.resource === current}
-                          reachable={summary.resource === reachable}
-                          actions={actions}
-                        />
-                      ))}
+                      {items.slice(0, limit).map(summary => {
+                        const chats = shownChats(summary, filter === 'archived');
+                        const several = chats.length > 1;
+                        const open = several && !folded.has(summary.resource);
+                        return (
+                          <React.Fragment key={summary.resource}>
+                            <ChatRow
+                              summary={summary}
+                              agent={agentName(summary.provider)}
+                              time={when(
+                                new Date(summary.modifiedAt),
+                                new Date(now),
+                                words,
+                                locale
+                              )}
+                              current={summary.resource === current}
+                              reachable={summary.resource === reachable}
+                              actions={actions}
+                              chats={
+                                several
+                                  ? {
+                                      count: chats.length,
+                                      shown: open,
+                                      toggle: () => setFolded(toggled(folded, summary.resource))
+                                    }
+                                  : undefined
+                              }
+                            />
+                            {open &&
+                              chats.map(chat => (
+                                <ChildRow
+                                  key={chat.resource}
+                                  chat={chat}
+                                  session={summary}
+                                  icon={iconOfAgent(summary.provider)}
+                                  current={false}
+                                  actions={childActions}
+                                />
+                              ))}
+                          </React.Fragment>
+                        );
+                      })}
                     </ul>
                     {items.length > limit && (
                       <button
@@ -323,11 +362,7 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
           <Strip
             icon="archive"
             action={
-              <button
-                type="button"
-                className="ahp-Btn is-small"
-                onClick={() => actions.archive(archived, false)}
-              >
+              <button type="button" className="ahp-Btn is-small" onClick={archived.undo}>
                 {t('Undo')}
               </button>
             }
@@ -338,4 +373,12 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
       )}
     </nav>
   );
+}
+
+function toggled(folded: ReadonlySet<URI>, session: URI): ReadonlySet<URI> {
+  const next = new Set(folded);
+  if (!next.delete(session)) {
+    next.add(session);
+  }
+  return next;
 }

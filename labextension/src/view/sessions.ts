@@ -1,5 +1,11 @@
 import { useSyncExternalStore } from 'react';
-import { type SessionList, type SessionSummary, Status, type URI } from '../ahp';
+import {
+  type SessionChatSummary,
+  type SessionList,
+  type SessionSummary,
+  Status,
+  type URI
+} from '../ahp';
 import { isSameDay } from './format';
 import { useView } from './host';
 
@@ -28,6 +34,19 @@ export function firstChat(summary: SessionSummary): URI | undefined {
   return summary.defaultChat ?? summary.chats?.[0]?.resource;
 }
 
+/** The chats of a session that a reader is shown beside each other: not its workers, not what is hidden. */
+export function shownChats(
+  summary: SessionSummary,
+  archived: boolean
+): readonly SessionChatSummary[] {
+  return (summary.chats ?? []).filter(
+    ({ interactivity, origin, status }) =>
+      interactivity !== 'hidden' &&
+      origin?.kind !== 'tool' &&
+      (archived || !isArchived({ status: status ?? 0 }))
+  );
+}
+
 export type Activity = 'input' | 'running' | 'error' | 'idle';
 
 export function activityOf(status: number): Activity {
@@ -41,7 +60,7 @@ export function isUnread(summary: SessionSummary): boolean {
   return (summary.status & Status.IsRead) === 0;
 }
 
-export function isArchived(summary: SessionSummary): boolean {
+export function isArchived(summary: Pick<SessionSummary, 'status'>): boolean {
   return (summary.status & Status.IsArchived) !== 0;
 }
 

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ROOT, type SessionSummary } from '../../ahp';
 import { ChatsList } from '../ChatsList';
 import { groups, matching } from '../sessions';
-import { ASSISTANT, browser, leave, show, summary } from './stage';
+import { ASSISTANT, browser, chatState, greets, leave, show, summary } from './stage';
 
 beforeEach(browser);
 afterEach(leave);
@@ -157,6 +157,105 @@ describe('the list of chats', () => {
     expect(screen.getByRole('alert').textContent).toContain('The list of chats could not be read.');
     expect(screen.getByRole('alert').textContent).toContain('The disk is full');
     expect(screen.queryByText('Ask about your notebook')).toBeNull();
+  });
+
+  it('shows the chats of a session under it, without its workers, and does to each what it is its own', async () => {
+    const chats: SessionSummary['chats'] = [
+      { resource: 'ahp-chat:/1', title: 'Outline', status: 33 },
+      {
+        resource: 'ahp-chat:/fork',
+        title: 'Shorter introduction',
+        status: 33,
+        origin: { kind: 'fork', chat: 'ahp-chat:/1', turnId: 't' }
+      },
+      {
+        resource: 'ahp-chat:/worker',
+        title: 'Worker',
+        origin: { kind: 'tool', chat: 'ahp-chat:/1', toolCallId: 'c' }
+      },
+      { resource: 'ahp-chat:/old', title: 'Archived', status: 33 + 64 }
+    ];
+    const { host, world, settle, sent } = await listed([summary('1', { title: 'Thesis', chats })]);
+    for (const chat of chats) {
+      world.host.states.set(chat.resource, chatState(chat));
+    }
+    const titles = (): (string | null)[] =>
+      screen.getAllByRole('link').map(link => link.textContent);
+    expect(titles()).toEqual(['Thesis', 'Outline', 'Shorter introduction']);
+    expect(screen.getByText('2 chats')).toBeTruthy();
+    fireEvent.click(screen.getByRole('link', { name: 'Shorter introduction' }));
+    expect(host.opened).toEqual([[{ chat: 'ahp-chat:/fork', session: 'ahp-session:/1' }, 'side']]);
+
+    const fork = screen.getByRole('link', { name: 'Shorter introduction' });
+    fireEvent.keyDown(fork, { key: 'F2' });
+    const field = screen.getByRole('textbox', { name: 'Title' });
+    fireEvent.change(field, { target: { value: 'Short' } });
+    fireEvent.keyDown(field, { key: 'Enter' });
+    fireEvent.keyDown(screen.getByRole('link', { name: 'Shorter introduction' }), { key: 'e' });
+    await settle();
+    expect(sent('session/titleChanged')).toEqual([
+      { type: 'session/titleChanged', title: 'Short' }
+    ]);
+    expect(screen.getByText('Archived “Shorter introduction”.')).toBeTruthy();
+    fireEvent.click(screen.getByRole('button', { name: 'Undo' }));
+    await settle();
+    expect(sent('chat/isArchivedChanged').map(action => action['isArchived'])).toEqual([
+      true,
+      false
+    ]);
+    const dispatched = world.socket.requests('dispatchAction').map(({ params }) => params.channel);
+    expect(new Set(dispatched)).toEqual(new Set(['ahp-chat:/fork']));
+    await act(
+      async () =>
+        void fireEvent.keyDown(screen.getByRole('link', { name: 'Shorter introduction' }), {
+          key: 'Delete'
+        })
+    );
+    await settle();
+    expect(world.socket.requests('disposeChat').map(({ params }) => params.channel)).toEqual([
+      'ahp-chat:/fork'
+    ]);
+    // the session's own chat goes with the session
+    fireEvent.keyDown(screen.getByRole('link', { name: 'Outline' }), { key: 'Delete' });
+    await settle();
+    expect(world.socket.requests('disposeChat')).toHaveLength(1);
+
+    fireEvent.click(screen.getByRole('button', { name: 'Hide the 2 chats of Thesis' }));
+    expect(titles()).toEqual(['Thesis']);
+  });
+
+  it('says which chat could not be read, and that nothing was written over it', async () => {
+    await show(<List />, world => {
+      world.host.sessionPages = [
+        {
+          items: [],
+          _meta: {
+            'jupyter-ahp.unreadable': [{ id: '9f2c', path: '/chats/9f2c', reason: 'No JSON.' }]
+          }
+        }
+      ];
+    });
+    const alert = screen.getByRole('alert');
+    expect(alert.textContent).toContain('One chat could not be read. Nothing was written over it.');
+    expect(alert.textContent).toContain('No JSON.');
+    expect(alert.textContent).toContain('/chats/9f2c');
+    expect(screen.queryByText('Ask about your notebook')).toBeNull();
+  });
+
+  it('offers nothing that one may not do', async () => {
+    await show(<List />, world => {
+      greets(world, { 'jupyter-ahp.grants': ['session:read', 'chat:turns'] });
+      world.host.sessionPages = [{ items: [summary('1', { title: 'One' })] }];
+    });
+    expect(screen.queryByRole('button', { name: 'New' })).toBeNull();
+    expect(screen.queryByRole('button', { name: 'Archive' })).toBeNull();
+    fireEvent.click(screen.getByRole('button', { name: 'More' }));
+    expect(screen.getAllByRole('menuitem').map(item => item.textContent)).toEqual([
+      'Open in the main area',
+      'Open in the side panel'
+    ]);
+    fireEvent.keyDown(screen.getByRole('link', { name: 'One' }), { key: 'F2' });
+    expect(screen.queryByRole('textbox', { name: 'Title' })).toBeNull();
   });
 
   it('takes a thousand sessions, and draws them a page at a time', async () => {
