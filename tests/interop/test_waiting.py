@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from tests.interop.mirror import Json
-from tests.interop.pairs import Two, two
+from tests.interop.pairs import two
 from tests.interop.window import (
     NEWEST,
     VSCODE_140,
@@ -295,35 +295,22 @@ async def test_T18_steering_that_is_not_taken_yet_is_offered_again(server: Jupyt
         await chats.same()
 
 
-async def test_T18_the_assistants_model_reads_it_before_its_next_step(
+async def test_T18_what_comes_while_the_model_writes_its_last_answer_is_read_once_in_its_own_turn(
     server: JupyterServer, model: MockModel
 ) -> None:
-    """It comes while the model writes its last answer: that answer ends, and the model is asked once more."""
     async with two(server, provider="assistant") as chats:
         model.requests.clear()
-        one, chat = chats.one, chats.chat
-        turn = await one.start(chat, "go on\n!!chunks 40 0.02")
+        one, other, chat = chats.one, chats.other, chats.chat
+        await one.start(chat, "go on\n!!chunks 40 0.02")
         await one.envelope("chat/delta", chat)
-        await chats.other.done(chat, steering("s", "shorter\n!!text all right"))
-        ended = await one.ended(chat, turn)
-        read = [request for request in model.requests if "shorter" in str(request.texts)]
-        if read:
-            assert [turn["id"] for turn in one.state(chat)["turns"]] == [turn]
-            assert answer_text(ended).endswith("all right")
-            assert len(read) == 1
-        await chats.other.ended(chat, turn)
-        await all_read(chats, model)
+        await other.done(chat, steering("s", "shorter\n!!text all right"))
+        await all_said(one, chat, ["go on\n!!chunks 40 0.02", "shorter\n!!text all right"])
+        assert one.actions(chat, "chat/turnStarted")[-1]["queuedMessageId"] == "s"
+        assert answer_text(one.state(chat)["turns"][-1]) == "all right"
+        asked = [request for request in model.requests if "shorter" in str(request.texts)]
+        assert len(asked) == 1
+        await all_said(other, chat, said(one, chat))
         await chats.same()
-
-
-async def all_read(chats: Two, model: MockModel) -> None:
-    """The steering message reached the model once, in the turn or in one of its own."""
-    one = chats.one
-    await one.until(lambda: "steeringMessage" not in one.state(chats.chat))
-    await one.until(lambda: "activeTurn" not in one.state(chats.chat))
-    await chats.other.until(lambda: "activeTurn" not in chats.other.state(chats.chat))
-    asked = [request for request in model.requests if request.texts[-1][1].startswith("shorter")]
-    assert len(asked) == 1
 
 
 async def test_T18_the_assistant_gives_up_what_its_model_has_not_read(
