@@ -3,6 +3,7 @@ import { Signal } from '@lumino/signaling';
 import React from 'react';
 import type { AhpStore } from '../ahp';
 import { ChatsList, type ChatRef, ChatView, Context, type ViewHost } from '../view';
+import { needing } from '../view/sessions';
 import { chatIcon } from './icon';
 import { PopOutButton } from './PopOutButton';
 
@@ -11,6 +12,7 @@ export class SidePanel extends ReactWidget {
   private _chat: ChatRef | undefined;
   private _choosing = false;
   private _problem: string | undefined;
+  private _unwatch: (() => void) | undefined;
   private readonly _changed = new Signal<this, void>(this);
   /** Emitted when another chat, or the list, is shown. */
   readonly shown = new Signal<this, ChatRef | undefined>(this);
@@ -25,6 +27,11 @@ export class SidePanel extends ReactWidget {
     this.addClass('jp-ahp-Panel');
     this.title.icon = chatIcon;
     this.title.caption = _host.words.t('Chats with agents');
+  }
+
+  override dispose(): void {
+    this._unwatch?.();
+    super.dispose();
   }
 
   showChat(chat: ChatRef): void {
@@ -52,8 +59,10 @@ export class SidePanel extends ReactWidget {
   private _content(): React.ReactElement {
     const chat = this._chat;
     const host = this._host;
+    const store = this._store();
+    this._unwatch ??= this._count(store);
     return (
-      <Context.Provider value={{ store: this._store(), host }}>
+      <Context.Provider value={{ store, host }}>
         {chat ? (
           <ChatView
             key={chat.chat}
@@ -86,6 +95,20 @@ export class SidePanel extends ReactWidget {
         )}
       </Context.Provider>
     );
+  }
+
+  /** The panel's tab says how many chats need the reader, as long as the list is followed at all. */
+  private _count({ sessions }: AhpStore): () => void {
+    const { t, n } = this._host.words;
+    const say = (): void => {
+      const count = needing(sessions.getState().items).length;
+      this.title.label = count ? String(count) : '';
+      this.title.caption = count
+        ? n('Chats with agents: %1 needs you', 'Chats with agents: %1 need you', count)
+        : t('Chats with agents');
+    };
+    say();
+    return sessions.watch(say);
   }
 
   private _tell(): void {

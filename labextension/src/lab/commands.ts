@@ -5,7 +5,9 @@ export const CommandIDs = {
   /** Opens a new chat: `{agent?, area?: 'main' | 'side'}`. */
   newChat: 'jupyter-ahp:new-chat',
   /** Opens a chat that exists: `{uri, session?, area?: 'main' | 'side'}`. */
-  openChat: 'jupyter-ahp:open-chat'
+  openChat: 'jupyter-ahp:open-chat',
+  /** Goes to the next question that waits for the reader, in whichever chat. */
+  nextNeedsYou: 'jupyter-ahp:next-needs-you'
 } as const;
 
 export type Area = 'main' | 'side';

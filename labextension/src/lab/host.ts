@@ -61,6 +61,7 @@ export function labHost({ commands, rendermime, words, locale }: LabHostOptions)
         ...(session ? { session } : {})
       });
     },
+    nextNeedsYou: () => void commands.execute(CommandIDs.nextNeedsYou),
     newChat: agent => void commands.execute(CommandIDs.newChat, agent ? { agent } : {})
   };
 }

@@ -10,8 +10,11 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import type { Widget } from '@lumino/widgets';
 import { type ChatRef, startChat, wordsOf } from '../view';
 import { setBridge } from '../view/bridge';
+import { toNextCard } from '../view/needs';
+import { firstChat, needing } from '../view/sessions';
 import { ChatPanel } from './ChatPanel';
 import { type Area, CommandIDs } from './commands';
 import { LazyStore } from './connection';
@@ -126,7 +129,25 @@ const plugin: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    for (const command of [CommandIDs.openChats, CommandIDs.newChat]) {
+    commands.addCommand(CommandIDs.nextNeedsYou, {
+      label: t('Go to the next question of an agent'),
+      execute: () => {
+        const views = [...shown(tracker), ...(panel.isVisible ? [panel] : [])];
+        const focus = document.activeElement;
+        views.sort((a, b) => Number(b.node.contains(focus)) - Number(a.node.contains(focus)));
+        const here = views.find(view => toNextCard(view.node));
+        if (here) {
+          return;
+        }
+        const session = needing(store.get().sessions.getState().items)[0];
+        const chat = session && firstChat(session);
+        if (chat) {
+          open({ chat, session: session.resource }, newArea);
+        }
+      }
+    });
+
+    for (const command of [CommandIDs.openChats, CommandIDs.newChat, CommandIDs.nextNeedsYou]) {
       palette?.addItem({ command, category: t('Chat'), args: { isPalette: true } });
     }
     launcher?.add({
@@ -165,6 +186,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
   }
 };
+
+/** The chats of the main area that are in sight. */
+function shown(tracker: WidgetTracker<ChatPanel>): Widget[] {
+  const visible: Widget[] = [];
+  tracker.forEach(widget => void (widget.isVisible && visible.push(widget)));
+  return visible;
+}
 
 /** The chat that was open in the panel is open there again after a reload. */
 async function restoreSide(state: IStateDB, panel: SidePanel): Promise<void> {

@@ -8,6 +8,7 @@ import { type May, useMay, useRole } from './grants';
 import { Head } from './Head';
 import { type ChatRef, useView } from './host';
 import { Icon } from './Icon';
+import { isNextKey, toNextCard } from './needs';
 import { NeedsYou } from './NeedsYou';
 import { Origin } from './Origin';
 import { Rewound } from './Rewound';
@@ -110,6 +111,16 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
   // ── Esc Esc stops ──
   const escaped = useRef(0);
   const onKeyDown = (event: React.KeyboardEvent<HTMLElement>): void => {
+    if (isNextKey(event.nativeEvent)) {
+      event.preventDefault();
+      event.stopPropagation();
+      if (host.nextNeedsYou) {
+        host.nextNeedsYou();
+      } else {
+        toNextCard(event.currentTarget);
+      }
+      return;
+    }
     if (event.key !== 'Escape' || event.nativeEvent.isComposing) {
       return;
     }

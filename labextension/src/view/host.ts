@@ -24,6 +24,8 @@ export interface ViewHost {
   /** Asks before something that cannot be undone. */
   confirm(question: { title: string; body: string; action: string }): Promise<boolean>;
   openChat(chat: ChatRef, area: 'main' | 'side'): void;
+  /** Goes to the next question that waits for the reader, in whichever chat; absent where only one chat is at hand. */
+  nextNeedsYou?(): void;
   /** Opens a new chat; without an agent, of the first that is ready. */
   newChat(agent?: string): void;
 }

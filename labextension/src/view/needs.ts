@@ -16,3 +16,14 @@ export function toNextCard(root: HTMLElement): boolean {
   next?.focus({ preventScroll: true });
   return next !== undefined;
 }
+
+/**
+ * Alt N, Ctrl N on macOS. Where text or cards have the focus JupyterLab runs no shortcuts, so that they cannot be run by
+ * typing: there it is heard here.
+ */
+export function isNextKey(event: KeyboardEvent): boolean {
+  const mac = /^Mac|^iP/.test(navigator.platform);
+  const { altKey, ctrlKey, metaKey, shiftKey } = event;
+  const modified = mac ? ctrlKey && !altKey : altKey && !ctrlKey;
+  return event.code === 'KeyN' && modified && !metaKey && !shiftKey;
+}

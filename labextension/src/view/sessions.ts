@@ -64,6 +64,11 @@ export function isArchived(summary: Pick<SessionSummary, 'status'>): boolean {
   return (summary.status & Status.IsArchived) !== 0;
 }
 
+/** The sessions in which something waits for a person. */
+export function needing(items: readonly SessionSummary[]): readonly SessionSummary[] {
+  return items.filter(({ status }) => activityOf(status) === 'input');
+}
+
 export type GroupName = 'needs' | 'running' | 'today' | 'earlier';
 
 export interface Group {
