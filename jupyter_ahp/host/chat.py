@@ -31,7 +31,9 @@ from .inputs import find_call, find_request, missing_answers
 from .pending import Cause, can_resume
 from .ports import Answer, ChatRecord, Confirmation, Json, StoreError
 from .recovery import restore
+from .references import MAY_READ, points_at_chats
 from .saver import Saver
+from .snapshots import Snapshots
 from .titles import title_of
 from .turns import Turns
 from .waiting import Waiting
@@ -65,6 +67,7 @@ class Chat:
         self.channel: ChatChannel | None = None
         self.record = ChatRecord(uri)
         self.turns = Turns(self)
+        self.snapshots = Snapshots(self)
         self.saver = Saver(f"Chat {uri}", self._save)
         self.touched = clock.monotonic_ms()
         """When it was last asked for, or busy."""
@@ -72,6 +75,8 @@ class Chat:
         self.waiting = Waiting(self)
         self._inbox: asyncio.Queue[tuple[Connection, int, Json] | Cause] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
+        self._first: asyncio.Task[None] | None = None
+        """What the chat was made with, on its way."""
         self._admitting = asyncio.Lock()
         """Held by whoever admits: one thing at a time, awaits included."""
         self._closed = False
@@ -243,28 +248,53 @@ class Chat:
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _turn_started(self, sender: Connection, client_seq: int, action: Json) -> None:
-        sender.took(client_seq, await self.begin(_stamped(sender, action), _origin(sender, client_seq)))
+        self._check_start(action["turnId"])
+        async with self._settled(sender, action) as settled:
+            sender.took(client_seq, await self.begin(settled, _origin(sender, client_seq)))
 
-    async def say(self, sender: Connection, message: Json) -> None:
-        """The first message of a new chat, as a turn that the host starts (AHP 4.9). Raises `ProtocolError`."""
-        await self.loaded()
+    @asynccontextmanager
+    async def _settled(self, sender: Connection, action: Json) -> AsyncIterator[Json]:
+        """The action with its message as it is kept: who sent it, and what it carries written down (T3, A2 to A6).
+
+        What was written for a message that is not taken goes again.
+        """
+        message = action["message"]
+        meta = {**(message.get("_meta") or {}), **stamp(sender)}
+        if points_at_chats(message):
+            meta[MAY_READ] = await sender.gate.may("chat:turns")
+        kept = await self.snapshots.settle(sender, {**message, "_meta": meta})
+        try:
+            yield {**action, "message": kept.message}
+        except (Refused, StoreError):
+            await kept.drop()
+            raise
+
+    def say(self, sender: Connection, message: Json) -> asyncio.Task[None]:
+        """The first message of a new chat, which is loaded, as a turn that the host starts (AHP 4.9).
+
+        It is taken ahead of whatever arrives from here on, and ends with a `ProtocolError` if it is not taken. The task
+        is this chat's: it goes on when nobody awaits it.
+        """
+        self._first = asyncio.create_task(self._say(sender, message))
+        return self._first
+
+    async def _say(self, sender: Connection, message: Json) -> None:
         turn = {"turnId": str(uuid.uuid4()), "startedAt": clock.now(), "message": message}
         try:
-            async with self._admitting:
-                await self.begin(_stamped(sender, {"type": "chat/turnStarted", **turn}), None)
+            async with (
+                self._admitting,
+                self._settled(sender, {"type": "chat/turnStarted", **turn}) as settled,
+            ):
+                await self.begin(settled, None)
         except Refused as refusal:
             raise invalid_params(f"The chat is there, its first message was refused: {refusal}") from refusal
         except StoreError as error:
             words = f"The chat is there, its first message could not be stored: {error}"
             raise ProtocolError(INTERNAL_ERROR, words) from error
 
-    async def begin(self, action: Json, origin: Json | None) -> Envelope:
-        """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1).
-
-        Raises `Refused` and `StoreError`: then it did not start.
-        """
+    def _check_start(self, turn_id: str) -> None:
+        """Whether a turn of this id may start now. Raises `Refused`."""
         state = self.state
-        turn_id = action["turnId"]
         if self._closed:
             raise Refused("This chat is closed.")
         self.session.check_open()
@@ -272,7 +302,14 @@ class Chat:
             raise Refused("A turn is running in this chat. Wait for it, or stop it.")
         if any(turn["id"] == turn_id for turn in state["turns"]):
             raise Refused("The chat has a turn of this id already.")
-        message = action["message"]
+
+    async def begin(self, action: Json, origin: Json | None) -> Envelope:
+        """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1).
+
+        Raises `Refused` and `StoreError`: then it did not start.
+        """
+        turn_id, message = action["turnId"], action["message"]
+        self._check_start(turn_id)
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
@@ -376,17 +413,23 @@ class Chat:
 
     # ── what waits behind it ─────────────────────────────────────────────────────────────────────────────────
     async def _pending_set(self, sender: Connection, client_seq: int, action: Json) -> None:
-        await self._pending_changed(sender, client_seq, _stamped(sender, action))
+        if action["message"].get("attachments"):  # a message that is refused anyway writes nothing
+            await self._check_pending(action)
+        async with self._settled(sender, action) as settled:
+            await self._pending_changed(sender, client_seq, settled)
 
     async def _pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        refusal = await self.waiting.refusal(action)
-        if refusal is not None:
-            raise Refused(refusal)
+        await self._check_pending(action)
         changes = await self.waiting.store(action)
         self.session.use()
         self._echo(sender, client_seq, action)
         if changes:
             self.waiting.touched(action)
+
+    async def _check_pending(self, action: Json) -> None:
+        refusal = await self.waiting.refusal(action)
+        if refusal is not None:
+            raise Refused(refusal)
 
     # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
     async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -491,6 +534,9 @@ class Chat:
         `gone`: the chat is to be deleted, so nothing more is written of it.
         """
         self._closed = True
+        self.snapshots.give_up()
+        if self._first is not None:
+            await asyncio.wait([self._first])
         async with self._admitting:
             if gone:
                 self.turns.drop()
@@ -502,11 +548,6 @@ class Chat:
 def stamp(sender: Connection) -> Json:
     """Who a message is from, for its `_meta` (T3)."""
     return {SENDER: sender.principal.id, SENDER_NAME: sender.principal.name}
-
-
-def _stamped(sender: Connection, action: Json) -> Json:
-    message = action["message"]
-    return {**action, "message": {**message, "_meta": {**(message.get("_meta") or {}), **stamp(sender)}}}
 
 
 def empty_summary(uri: str, *, title: str = "", origin: Json | None = None) -> Json:

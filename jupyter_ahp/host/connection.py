@@ -51,6 +51,14 @@ Methods: TypeAlias = Mapping[str, tuple[Handler, bool]]
 """By name: what answers it, and whether the client's next message waits for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What a handler returns whose result takes the client's help, or long: its next messages do not wait for it."""
+
+    result: asyncio.Future[Any]
+    """Not cancelled when the client goes."""
+
+
 @dataclass(slots=True)
 class Client:
     """What outlives a socket: a client id's version and which of its actions were taken."""
@@ -164,9 +172,16 @@ class Connection:
             self._own(asyncio.create_task(self._run(handler, request)))
 
     async def _run(self, handler: Handler, request: jsonrpc.Request) -> None:
+        await self._conclude(request, self._handle(handler, request))
+
+    async def _handle(self, handler: Handler, request: jsonrpc.Request) -> Any:
+        await self.gate.check(request.method, request.params)
+        return await handler(self, request.params)
+
+    async def _conclude(self, request: jsonrpc.Request, work: Awaitable[Any]) -> None:
+        """Answer a request with what the work on it comes to."""
         try:
-            await self.gate.check(request.method, request.params)
-            result = await handler(self, request.params)
+            result = await work
         except ProtocolError as error:
             self._answer(request.id, error=error)
             if isinstance(error, NoVersion):
@@ -180,7 +195,10 @@ class Connection:
             )
             self._answer(request.id, error=failure)
         else:
-            self._answer(request.id, result)
+            if isinstance(result, Later):
+                self._own(asyncio.create_task(self._conclude(request, asyncio.shield(result.result))))
+            else:
+                self._answer(request.id, result)
 
     async def _notified(self, message: jsonrpc.Notification) -> None:
         if self.client is None:

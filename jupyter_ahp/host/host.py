@@ -54,6 +54,8 @@ class HostOptions:
     version: str = ""
     grants: Grants = field(default_factory=Grants)
     """Who may do what; by default, everybody everything."""
+    attachment_fetch_limit_bytes: int = 32 * 1024 * 1024
+    """What a client says is larger is not asked of it (A4); 0: everything is."""
     on_activity: Callable[[], None] | None = None
     """Called when a turn starts, while one runs (every few seconds), and when it ends."""
 

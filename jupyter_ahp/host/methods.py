@@ -26,7 +26,7 @@ from .branching import Branch, branch, move
 from .channels import UNKNOWN, Channel
 from .chat import Refused
 from .completions import TRIGGERS, complete
-from .connection import Client, Connection, Methods, NoVersion
+from .connection import Client, Connection, Later, Methods, NoVersion
 from .envelope import Spelling
 from .ports import Json, StoreError
 from .rewind import UNDO_REWIND
@@ -316,7 +316,7 @@ async def authenticate(connection: Connection, params: Json) -> Json:
 
 
 # ── chats ────────────────────────────────────────────────────────────────────────────────────────────────────────
-async def create_chat(connection: Connection, params: Json) -> None:
+async def create_chat(connection: Connection, params: Json) -> Later | None:
     host = connection.host
     uri = _uri(connection, params["channel"])
     session = host.session_named(uri)
@@ -324,7 +324,7 @@ async def create_chat(connection: Connection, params: Json) -> None:
         raise channel_not_found(uri)
     chat = _uri(connection, params["chat"])
     if chat == session.default_chat:
-        return
+        return None
     if uris.channel_kind(chat) != "chat" or uris.session_of_default_chat(chat) is not None:
         raise invalid_params(f"{chat} cannot name another chat of a session.")
     await session.open()
@@ -351,8 +351,10 @@ async def create_chat(connection: Connection, params: Json) -> None:
     except (ProtocolError, StoreError):
         host.index_chat(chat, None)
         raise
-    if message is not None:
-        await made.say(connection, message)
+    if message is None:
+        return None
+    await made.loaded()
+    return Later(made.say(connection, message))  # it may ask this client for what is attached
 
 
 async def dispose_chat(connection: Connection, params: Json) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -467,6 +468,13 @@ class Store(ABC):
     @abstractmethod
     async def delete_session(self, session_id: str) -> None:
         """The session, its chats and their turns. Unknown: nothing happens."""
+
+    @abstractmethod
+    def attachments_dir(self, session_id: str) -> Path:
+        """Where the files live that a session's messages carry: an absolute path. It goes with the session.
+
+        The folder need not be there; the one that it is in is, once the session was put.
+        """
 
     @abstractmethod
     async def put_chat(self, session_id: str, record: ChatRecord) -> None: ...

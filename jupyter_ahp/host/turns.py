@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import clock
-from .attachments import blocks_of
 from .branching import prefaces
 from .ports import (
     Answer,
@@ -29,6 +28,7 @@ from .ports import (
     TurnOver,
 )
 from .recovery import INTERRUPTED
+from .references import blocks_for, told_before
 from .sink import ChatSink, sendable
 
 if TYPE_CHECKING:
@@ -128,7 +128,11 @@ class Turns:
             await asyncio.wait(before)
         message = active["message"]
         model = message.get("model") or {}
-        blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
+        host = self._chat.session.host
+        blocks = await blocks_for(host, message)
+        said = prefaces(self._chat.record, history, active["id"])
+        for turn_id, pointers in (await told_before(host, history)).items():
+            said[turn_id] = f"{said[turn_id]}\n\n{pointers}" if turn_id in said else pointers
         conversation = await self._open()
         if run.sink.over:
             return  # stopped meanwhile: ends unsent (B2)
@@ -142,7 +146,7 @@ class Turns:
                 model=model.get("id"),
                 model_config=model.get("config") or {},
                 history=history,
-                prefaces=prefaces(self._chat.record, history, active["id"]),
+                prefaces=said,
                 so_far=active["responseParts"],
             ),
             run.sink,

@@ -6,15 +6,14 @@ said to wait, and carries its id into the turn that it becomes, so that a crash 
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import clock
-from .attachments import blocks_of
 from .pending import Cause, HandOver, Start, next_step
-from .ports import Json, Steering, StoreError
+from .ports import Json, Steering, StoreError, TurnFailed
+from .references import blocks_for
 from .sink import STEERING
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ class Waiting:
         self._chat = chat
         self._held: str | None = None
         """The steering message that the backend was handed and has not read."""
+        self._unfit: str | None = None
+        """The steering message that cannot be handed to a turn that runs."""
 
     # ── what people change ───────────────────────────────────────────────────────────────────────────────────
     async def refusal(self, action: Json) -> str | None:
@@ -101,7 +102,11 @@ class Waiting:
     def offers(self) -> bool:
         """A steering message is to be handed over as soon as the backend takes it (G1)."""
         state = self._chat.state
-        return "activeTurn" in state and state.get("steeringMessage", {}).get("id") not in (None, self._held)
+        return "activeTurn" in state and state.get("steeringMessage", {}).get("id") not in (
+            None,
+            self._held,
+            self._unfit,
+        )
 
     async def go_on(self, cause: Cause) -> None:
         """Start or hand over what is to go now, if anything (Q2, G1). What cannot go stays where it is."""
@@ -114,7 +119,11 @@ class Waiting:
 
     async def _hand_over(self, waiting: Json) -> None:
         message, turn = waiting["message"], self._chat.state["activeTurn"]["id"]
-        blocks = await asyncio.to_thread(blocks_of, message) if message.get("attachments") else []
+        try:
+            blocks = await blocks_for(self._chat.session.host, message)
+        except TurnFailed:
+            self._unfit = waiting["id"]  # it waits to be a turn of its own, which can say so (A10)
+            return
         taken = await self._chat.turns.steer(Steering(waiting["id"], message["text"], blocks))
         state = self._chat.state  # meanwhile the model may have read it, and the turn may have ended
         still = (state.get("activeTurn", {}).get("id"), state.get("steeringMessage", {}).get("id"))

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import time
 import uuid
 from contextlib import suppress
@@ -105,6 +106,9 @@ def purge(trash: Path) -> None:
 
 def _remove(folder: Path) -> None:
     try:
+        if os.name == "nt":  # where a file that is not writable is not removed either
+            for file in folder.glob("attachments/*/*"):
+                file.chmod(stat.S_IWRITE)
         shutil.rmtree(folder)
     except FileNotFoundError:
         return  # another process purges as well

@@ -4,6 +4,7 @@
     data_dir/trash/                            what was deleted and is still being removed
     data_dir/sessions/<session>/session.json   the SessionRecord
                                /lock, owner.json         which process has it open
+                               /attachments/             what its messages carry; the host's to fill
                                /chats/<chat>/            see `jupyter_ahp.store.journal`
 
 Folder names are made from ids by `disk.folder_name`: a client's id never chooses a path. Folders and files are the
@@ -163,6 +164,9 @@ class FileStore(Store):
             self._locks.release(folder)
 
         await self._do(self._writer(session_id), f"The session {session_id} could not be deleted", delete)
+
+    def attachments_dir(self, session_id: str) -> Path:
+        return self._folder(session_id).absolute() / "attachments"
 
     # ── Chats
     async def put_chat(self, session_id: str, record: ChatRecord) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from jupyter_ahp.host.ports import ChatRecord, Json, SessionRecord, Store, StoredChat, StoreError, Unreadable
+from jupyter_ahp.store.disk import folder_name
 from jupyter_ahp.store.documents import encode, turn_id
 
 
@@ -24,9 +30,13 @@ class _Chat:
 
 
 class MemoryStore(Store):
-    """The contract is `Store`'s. What it holds survives `close` and a new `open`, not the object."""
+    """The contract is `Store`'s. What it holds survives `close` and a new `open`, not the object.
+
+    What messages carry is in a temporary folder, which goes with the object, or with the process.
+    """
 
     def __init__(self) -> None:
+        self._folder: Path | None = None
         self._open = False
         self._next = 1
         self._sessions: dict[str, bytes] = {}
@@ -65,6 +75,14 @@ class MemoryStore(Store):
         self._sessions.pop(session_id, None)
         for key in [key for key in self._chats if key[0] == session_id]:
             del self._chats[key]
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self.attachments_dir(session_id), ignore_errors=True)
+
+    def attachments_dir(self, session_id: str) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="jupyter-ahp-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder / folder_name(session_id)
 
     async def put_chat(self, session_id: str, record: ChatRecord) -> None:
         self._chat(session_id, record.uri).record = encode(record, f"The chat {record.uri}")

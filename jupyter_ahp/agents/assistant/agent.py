@@ -174,7 +174,7 @@ class AssistantAgent(Agent):
             await self._answer_small(runtime, endpoint, prompt, sink, steering)
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
-        said, own = conversation(prompt, vision=endpoint.vision)
+        said, own = await asyncio.to_thread(conversation, prompt, vision=endpoint.vision)  # reads files
         system = instructions(INSTRUCTIONS, prompt)
         call = Call(endpoint, endpoint.base_url, key, system, said, own, told=was_told(prompt))
         await runtime.answer(call, sink, steering)
@@ -193,7 +193,7 @@ class AssistantAgent(Agent):
             prompt, prefaces={turn: cut(text, room // 3) for turn, text in prompt.prefaces.items()}
         )
         system = instructions(local.INSTRUCTIONS, prompt)
-        whole, own = conversation(prompt, vision=False)
+        whole, own = await asyncio.to_thread(conversation, prompt, vision=False)
         said = fit(whole, room - estimated_tokens(system), own)
         if not said:
             raise TurnFailed(
