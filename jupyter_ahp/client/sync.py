@@ -1,110 +1,24 @@
-"""`Chat`: a chat for code that waits.
-
-Every blocking chat of a process lives on one thread with an event loop of its own, over one connection to each host.
-So a chat streams, answers the host's pings and stays connected while the main thread computes, and can be used from a
-cell (where an event loop runs already) and from any thread.
-"""
+"""`Chat` and `Waiting`: for code that waits. Every blocking chat of a process lives on one thread (`Background`)."""
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import concurrent.futures
-import functools
-import logging
 import os
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Literal, Self, TypeVar
 
 from .attach import Attachable
+from .background import background
 from .chat import AsyncChat
 from .connection import Connection
 from .host import Host
-from .model import Part, Question, ToolCallPart, Turn
+from .model import ChatSummary, Message, Origin, Part, Question, ToolCallPart, Turn
+from .places import Kind
 from .progress import Progress
+from .waiting import AsyncWaiting
 from .window import ChatState
 
 T = TypeVar("T")
-
-_TICK = 0.25  # seconds between two looks of a waiting thread at how it goes
-_LEAVE = 3.0  # seconds that the end of the process may wait for the connections to close
-
-logger = logging.getLogger(__name__)
-
-
-class Background:
-    """The thread of one process's blocking chats. A forked child gets one of its own: threads are not forked."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
-        self._connections: dict[Host, Connection] = {}
-        self._connecting = asyncio.Lock()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="jupyter-ahp", daemon=True)
-        self._thread.start()
-        atexit.register(self._leave)
-
-    def run(self, work: Coroutine[Any, Any, T], tick: Callable[[], None] | None = None) -> T:
-        """What the coroutine returns or raises. `tick` is called in this thread now and then while it waits.
-
-        An exception in the waiting thread (Ctrl C) cancels the coroutine.
-        """
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RuntimeError("A blocking Chat would wait for itself here. Use AsyncChat.")
-        future = self.start(work)
-        try:
-            while not concurrent.futures.wait([future], timeout=_TICK).done:
-                if tick is not None:
-                    tick()
-            return future.result()
-        except BaseException:
-            future.cancel()  # Changes nothing when it is done.
-            raise
-
-    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Begin it and do not wait. Who starts it cancels it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def call(self, function: Callable[..., object], *args: Any) -> None:
-        """Call it in the event loop, soon."""
-        self._loop.call_soon_threadsafe(function, *args)
-
-    async def connection(self, host: Host) -> Connection:
-        """The one connection to this host. Raises `NoHost`."""
-        async with self._connecting:
-            connection = self._connections.get(host)
-            if connection is None or connection.status == "closed":
-                connection = self._connections[host] = Connection(host.resolve)
-        await connection.open()
-        return connection
-
-    def _leave(self) -> None:
-        """At the end of the process: say good-bye to the hosts, and wait for it no longer than a moment."""
-        if os.getpid() != self.pid:
-            return  # The parent's thread is not here.
-        future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        if concurrent.futures.wait([future], timeout=_LEAVE).not_done:
-            logger.info("The connections were not closed in %s s; the process ends without.", _LEAVE)
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LEAVE)
-        self._loop.close()
-
-    async def _close(self) -> None:
-        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
-
-
-@functools.cache
-def _background_of(pid: int) -> Background:
-    return Background()
-
-
-def background() -> Background:
-    """This process's."""
-    return _background_of(os.getpid())
 
 
 def connect(url: str | None = None, token: str | None = None) -> Host:
@@ -192,10 +106,15 @@ class Chat:
     ) -> Turn:
         """Say something and wait until the turn has ended.
 
-        A turn that somebody stopped is given back as it is (`state == "cancelled"`); one that failed raises
-        `TurnFailed`. After `timeout` seconds it is stopped and `TimeoutError` raised; Ctrl C (in a notebook:
-        interrupt the kernel) stops it too, and the chat can be used on. Raises `Refused` when the host does not start
-        the turn.
+            turn = chat.send("What is in this table?", "sales.csv")
+            print(turn.text)
+
+        While another turn runs, the message waits in the queue for its own; should that other one be stopped or fail,
+        which starts nothing, it goes right away. A turn that somebody stopped is given back as it is
+        (`state == "cancelled"`); one that failed raises `TurnFailed`. After `timeout` seconds it is stopped (or the
+        message taken back) and `TimeoutError` raised; Ctrl C (in a notebook: interrupt the kernel) does the same, and
+        the chat can be used on. Raises `Refused` when the host does not start the turn, or somebody takes the message
+        back.
         """
         return self._wait(self.async_chat.send(text, attach, model=model, timeout=timeout))
 
@@ -234,6 +153,106 @@ class Chat:
                 self._run(self.async_chat.idle(timeout=2))
                 raise
 
+    # ── what waits ───────────────────────────────────────────────────────────────────────────────────────────────
+    def queue(
+        self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
+    ) -> Waiting:
+        """Leave a message for a turn of its own, behind the one that runs and what waits already; do not wait.
+
+            later = chat.queue("Now as a table")
+            later.edit("Now as a table, by year")
+            turn = later.wait()
+
+        While nothing runs, the first that waits starts at once. It is the host's from here on: it goes though this
+        kernel may end. Raises `Refused`.
+        """
+        return Waiting(self, self._run(self.async_chat.queue(text, attach, model=model)))
+
+    def steer(self, text: str, attach: Attachable | Iterable[Attachable] = ()) -> Waiting:
+        """Say something to the turn that runs, for the agent to read before its next step; do not wait.
+
+            chat.steer("Only the years since 2000")
+
+        In the turn it is a `Steering` part, where it was read. One that comes too late becomes a turn of its own; a
+        stop takes it back. Raises `Refused`, in the host's words, where the agent takes none, or another one waits.
+        """
+        return Waiting(self, self._run(self.async_chat.steer(text, attach)))
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """What waits in the chat, whoever left it, in the order in which it will go: steering first."""
+        return [Waiting(self, waiting) for waiting in self.async_chat.waiting]
+
+    def reorder(self, *waiting: Waiting | str) -> None:
+        """These first, in this order; the rest of the queue behind them, as it stood. Ids will do.
+
+        `chat.reorder(*reversed(chat.waiting))`
+        """
+        self._run(self.async_chat.reorder(*(item if isinstance(item, str) else item.id for item in waiting)))
+
+    # ── branches ─────────────────────────────────────────────────────────────────────────────────────────────────
+    def fork(self, turn: Turn | str | None = None) -> Self:
+        """A new chat that goes on from a turn of this one, and leaves this one as it is.
+
+            other = chat.fork(turn)
+            other.send("And what if we leave out 2020?")
+
+        `turn` is an ended one, or its id; default: the last. Raises `Refused`, in the host's words, where the agent
+        cannot fork.
+        """
+        return self._beside(self._run(self.async_chat.fork(turn)))
+
+    def side_chat(self, turn: Turn | str | None = None, selection: str | None = None) -> Self:
+        """A new chat beside this one, about one of its turns: the agent knows that turn, the chat begins empty.
+
+            aside = chat.side_chat(turn, selection="heteroscedastic")
+            aside.send("What does this mean?")
+
+        `selection` is what was picked out of the turn, which may be the one that runs; default: the latest.
+        """
+        return self._beside(self._run(self.async_chat.side_chat(turn, selection)))
+
+    def new_chat(self) -> Self:
+        """Another chat in the same session: the same agent, settings and directories, nothing said yet."""
+        return self._beside(self._run(self.async_chat.new_chat()))
+
+    def _beside(self, made: AsyncChat) -> Self:
+        chat = type(self).__new__(type(self))
+        chat.host, chat.background, chat.async_chat = self.host, self.background, made
+        return chat
+
+    def move(self, session: Chat | str | None = None, *, after: Chat | str | None = None) -> None:
+        """Put the chat into another session (its URI, or any chat of it), or into a new one of its own.
+
+        There it stands behind the chat `after`, or first; with its own session as `session` it is only put into that
+        place. It keeps its URI, and everybody stays in it. Raises `Refused`: a session's first chat does not move.
+        """
+        where = session.session_uri if isinstance(session, Chat) else session
+        behind = after.uri if isinstance(after, Chat) else after
+        self._run(self.async_chat.move(where, after=behind))
+
+    # ── rewinding ────────────────────────────────────────────────────────────────────────────────────────────────
+    def rewind(self, turn: Turn | str) -> None:
+        """Go back to the end of this turn: it stays, what came after it goes, for everybody and for the agent.
+
+            chat.rewind(chat.turns[2])
+            chat.send("Let us try this instead")
+
+        What runs is stopped. `undo_rewind` brings it back. Raises `Refused` for a turn that is not there, or runs.
+        """
+        self._run(self.async_chat.rewind(turn))
+
+    def clear(self) -> None:
+        """Begin anew: every turn goes, for everybody and for the agent. `undo_rewind` brings them back."""
+        self._run(self.async_chat.clear())
+
+    def undo_rewind(self) -> int:
+        """Bring back what `rewind` or `clear` cut, until a turn is started; how many turns came back.
+
+        Raises `Refused` when there is nothing to bring back.
+        """
+        return self._run(self.async_chat.undo_rewind())
+
     # ── what a turn asks ─────────────────────────────────────────────────────────────────────────────────────────
     def answer(
         self,
@@ -271,6 +290,18 @@ class Chat:
         """Give the chat a title."""
         self._run(self.async_chat.rename(title))
 
+    def archive(self) -> None:
+        """Put the chat away (a session's first chat: with its session). It can be read, and comes back by `unarchive`."""
+        self._run(self.async_chat.archive())
+
+    def unarchive(self) -> None:
+        """Take it out of the archive."""
+        self._run(self.async_chat.unarchive())
+
+    def mark_read(self, read: bool = True) -> None:
+        """Say that its latest turn has been read, or with `read=False` not."""
+        self._run(self.async_chat.mark_read(read))
+
     # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────────
     @property
     def uri(self) -> str:
@@ -299,8 +330,27 @@ class Chat:
 
     @property
     def draft(self) -> str:
-        """What somebody has begun to write in the chat and not sent."""
+        """What somebody has begun to write in the chat and not sent. Set it to leave words there for everybody."""
         return self.async_chat.draft
+
+    @draft.setter
+    def draft(self, text: str) -> None:
+        self._run(self.async_chat.set_draft(text))
+
+    @property
+    def origin(self) -> Origin:
+        """Where it comes from: `kind` is `user`, or `fork` or `sideChat` with the `chat` and `turn` it was made from."""
+        return self.async_chat.origin
+
+    @property
+    def archived(self) -> bool:
+        """Whether somebody put it away."""
+        return self.async_chat.archived
+
+    @property
+    def chats(self) -> list[ChatSummary]:
+        """The chats of its session, this one among them."""
+        return self.async_chat.chats
 
     @property
     def state(self) -> ChatState:
@@ -309,3 +359,61 @@ class Chat:
 
     def __repr__(self) -> str:
         return repr(self.async_chat).replace(type(self.async_chat).__name__, type(self).__name__, 1)
+
+
+class Waiting:
+    """A message that `Chat.queue` or `Chat.steer` left with the host. It goes without anybody waiting here."""
+
+    def __init__(self, chat: Chat, waiting: AsyncWaiting) -> None:
+        self._chat = chat
+        self._waiting = waiting
+
+    @property
+    def id(self) -> str:
+        """The same for everybody in the chat."""
+        return self._waiting.id
+
+    @property
+    def kind(self) -> Kind:
+        """`steering`: for the turn that runs; `queued`: for a turn of its own."""
+        return self._waiting.kind
+
+    @property
+    def message(self) -> Message:
+        """What it says: while it waits, as it is now, whoever edited it."""
+        return self._waiting.message
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        return self._waiting.text
+
+    @property
+    def waits(self) -> bool:
+        """Whether it still waits."""
+        return self._waiting.waits
+
+    def edit(self, text: str) -> None:
+        """Change its words, not what is attached. Raises `Refused` when it does not wait any more."""
+        self._chat._run(self._waiting.edit(text))
+
+    def remove(self) -> None:
+        """Take it back; nothing else starts for that. Raises `Refused` when it was sent already."""
+        self._chat._run(self._waiting.remove())
+
+    def wait(self, *, timeout: float | None = None) -> Turn:
+        """The turn that it becomes, or that a steering message went into, once that has ended.
+
+        Raises `TurnFailed` with that turn if it failed, `Refused` when the message was taken back: by somebody, or by a
+        stop, as steering is. After `timeout` seconds it raises `TimeoutError`, and the message goes its way all the
+        same, as it does after Ctrl C. After a stop or a failure what is queued stays: `send` sends it.
+        """
+        with Progress(self._chat.async_chat) as progress:
+            return self._chat._run(self._waiting.wait(timeout=timeout), progress.tick)
+
+    def send(self, *, timeout: float | None = None) -> Turn:
+        """Take it out of the queue and say it now, as `Chat.send`, which see."""
+        return self._chat._wait(self._waiting.send(timeout=timeout))
+
+    def __repr__(self) -> str:
+        return repr(self._waiting).replace(type(self._waiting).__name__, type(self).__name__, 1)

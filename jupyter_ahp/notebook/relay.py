@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from ..client.background import Background
 from ..client.discovery import Server
 from ..client.socket import FAILURES, dial, failure
-from ..client.sync import Background
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 

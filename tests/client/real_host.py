@@ -128,6 +128,8 @@ class RealHost:
         self.cut: Cut | None = None
         self.cuts = ""
         self.was_cut = 0
+        self.down = False
+        """Nobody gets in."""
         self._store = store
         self._server: Server | None = None
         self._sockets: dict[ServerConnection, _Transport] = {}
@@ -179,6 +181,9 @@ class RealHost:
         self.cuts, self.cut = name, how
 
     async def _client(self, socket: ServerConnection) -> None:
+        if self.down:
+            socket.transport.abort()
+            return
         transport = self._sockets[socket] = _Transport(socket)
         connection = self.host.connect(transport, Principal("user:mia", "Mia"))
         try:
@@ -190,6 +195,7 @@ class RealHost:
                     socket.transport.abort()
                     return
                 if how is not None:
+                    self.down = True
                     socket.transport.abort()
                 await connection.receive(frame)
                 if how is not None:
@@ -215,6 +221,7 @@ class RealHost:
             self.host.clients[client_id].wants_snapshot = True
         if how == "restart":
             await self.restart()
+        self.down = False
 
 
 async def until(happened: Callable[[], object], timeout: float = 10) -> None:
