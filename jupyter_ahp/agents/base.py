@@ -78,7 +78,7 @@ from jupyter_ahp.host.ports import (
     TurnOver,
     TurnSink,
 )
-from jupyter_ahp.host.sink import STEERING
+from jupyter_ahp.protocol.meta import steering_of
 
 __all__ = [
     "Agent",
@@ -104,9 +104,3 @@ __all__ = [
     "blocks_of",
     "steering_of",
 ]
-
-
-def steering_of(part: Json) -> Json | None:
-    """The message that a person steered the turn with at this part of it (AHP `Message`); None for any other part."""
-    message: Json | None = (part.get("_meta") or {}).get(STEERING)
-    return message

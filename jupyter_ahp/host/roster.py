@@ -9,14 +9,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from ..protocol.meta import STEERING
 from .ports import Agent, Json, Model, Probe
 
 log = logging.getLogger(__name__)
 
 UNAVAILABLE = "jupyter-ahp.unavailable"
 NOTE = "jupyter-ahp.note"
-STEERING = "jupyter-ahp.steering"
-"""In an agent's `_meta`: true when it takes steering, which AHP has no capability for."""
 NO_SETTINGS: Json = {"type": "object", "properties": {}}
 _PATIENCE = 3.0  # seconds for one agent's probe
 

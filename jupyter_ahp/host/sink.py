@@ -13,13 +13,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from ..protocol.meta import STEERING
 from .ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink
 
 Emit: TypeAlias = Callable[[Json], object]
 
 STOPPED = {"completed", "cancelled"}
-STEERING = "jupyter-ahp.steering"
-"""In a notice's `_meta`: the steering message that was read at this point of the turn."""
 
 
 def sendable(value: Any) -> Any:

@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..protocol.meta import STEERING
 from . import clock
 from .pending import Cause, HandOver, Start, next_step
 from .ports import Json, Steering, StoreError, TurnFailed
 from .references import blocks_for
-from .sink import STEERING
 
 if TYPE_CHECKING:
     from .chat import Chat
