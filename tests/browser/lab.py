@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -57,7 +58,7 @@ class ChatOnPage:
         self.root = root
         self.log = root.get_by_role("log")
         self.composer = root.get_by_role("textbox", name="Message")
-        self.stop = root.get_by_role("button", name="Stop")
+        self.stop = root.get_by_role("button", name=re.compile(r"^Stop( the turn)?$"))
 
     async def say(self, text: str) -> None:
         """Type a message of one or more lines and press Enter."""
@@ -165,10 +166,23 @@ class Lab:
     async def shot(self, name: str) -> None:
         """A picture for people, in `tests/browser/shots`."""
         self._shots.mkdir(exist_ok=True)
+        await self.drawn()
+        await self.page.screenshot(path=self._shots / f"{name}.png")
+
+    async def fit(self, face: ChatOnPage, width: int) -> None:
+        """Have that face so many pixels wide."""
+        for _ in range(3):  # what is beside it may give way, too
+            box, size = await face.root.bounding_box(), self.page.viewport_size
+            assert box is not None
+            assert size is not None
+            await self.page.set_viewport_size({**size, "width": round(size["width"] + width - box["width"])})
+            await self.drawn()
+
+    async def drawn(self) -> None:
+        """What changed is on the screen."""
         await self.page.evaluate(
             "() => new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn, 100)))"
         )
-        await self.page.screenshot(path=self._shots / f"{name}.png")
 
     async def theme(self, name: str) -> None:
         await self.execute("apputils:change-theme", theme=name)

@@ -167,8 +167,12 @@ export function WaitingList(props: Props): React.ReactElement | null {
       ...(kind === 'queued' && !unsent
         ? {
             move: (by: number) => {
-              const moved = movedTo(order, id, order.indexOf(id) + by);
-              if (moved.some((each, at) => each !== order[at])) {
+              // the state, not what was drawn of it: keys come faster than frames
+              const now = (store.getState<ChatState>(chat)?.queuedMessages ?? []).map(
+                each => each.id
+              );
+              const moved = movedTo(now, id, now.indexOf(id) + by);
+              if (moved.some((each, at) => each !== now[at])) {
                 reorder(store, chat, moved).catch(fail);
               }
             }
