@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Self, TypeAlias
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -102,10 +102,12 @@ class _Transport:
             self._socket.protocol.send_text(frame.payload)
             self._socket.send_data()
 
-    def let_go(self) -> None:
+    def let_go(self, count: int | None) -> None:
         held, self.held = self.held or [], None
-        for frame in held:
+        for frame in held[:count]:
             self.write(frame)
+        if count is not None:
+            self.held = held[count:]
 
     @property
     def buffered(self) -> int:
@@ -130,6 +132,8 @@ class RealHost:
         self.was_cut = 0
         self.down = False
         """Nobody gets in."""
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        """What happens while the line is cut."""
         self._store = store
         self._server: Server | None = None
         self._sockets: dict[ServerConnection, _Transport] = {}
@@ -165,10 +169,10 @@ class RealHost:
         for transport in self._sockets.values():
             transport.held = []
 
-    def let_go(self) -> None:
-        """It arrives."""
+    def let_go(self, count: int | None = None) -> None:
+        """It arrives; or so many messages of it, and the rest does not."""
         for transport in self._sockets.values():
-            transport.let_go()
+            transport.let_go(count)
 
     async def restart(self) -> None:
         """The server is started again: what it knew of its clients is gone, what is stored is not."""
@@ -221,6 +225,8 @@ class RealHost:
             self.host.clients[client_id].wants_snapshot = True
         if how == "restart":
             await self.restart()
+        if self.meanwhile is not None:
+            await self.meanwhile()
         self.down = False
 
 

@@ -11,6 +11,7 @@ from jupyter_ahp import AsyncChat
 from jupyter_ahp.client.connection import Connection
 from jupyter_ahp.client.host import Host
 from tests.client.real_host import ByHand, Cut, RealHost, until
+from tests.host.harness import WireClient
 
 CUTS: tuple[Cut, ...] = ("before", "replay", "snapshot", "restart")
 
@@ -209,17 +210,17 @@ async def test_X1_X3_a_rewind_cuts_once_and_not_what_was_said_since(
 ) -> None:
     kept = chat.turns[0]
     await chat.send("two")
+
+    async def somebody_speaks() -> None:
+        other = WireClient(real.host)
+        await other.initialize(chat.uri)
+        await other.start(chat.uri, "since")
+        await until(lambda: not other.running(chat.uri))
+        await other.drop()
+
+    real.meanwhile = somebody_speaks
     real.cut_at("chat/truncated", how)
-    rewinding = asyncio.create_task(chat.rewind(kept) if act == "rewind" else chat.clear())
-    await until(lambda: real.was_cut)
-    if how != "before":
-        # Somebody says something while the line is down.
-        await asyncio.sleep(0.1)
-        other = await AsyncChat.open(chat.uri, Host(real.url, "any"))
-        await other.send("since")
-        await other.close()
-    await asyncio.wait_for(rewinding, 10)
-    await until(lambda: chat.state == "idle")
+    await asyncio.wait_for(chat.rewind(kept) if act == "rewind" else chat.clear(), 10)
     left = ["one"] if act == "rewind" else []
     assert said(chat) == (left if how == "before" else [*left, "since"])
     await agrees(chat, real)

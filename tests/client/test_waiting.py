@@ -14,6 +14,7 @@ from jupyter_ahp.client.host import Host
 from jupyter_ahp.client.model import Markdown, Steering
 from jupyter_ahp.host.ports import Capabilities
 from tests.client.real_host import ByHand, RealHost, until
+from tests.host.harness import WireClient, message
 
 
 @pytest.fixture
@@ -209,6 +210,33 @@ async def test_Q4_it_goes_past_what_a_stop_left_in_the_queue(chat: AsyncChat, ag
     await second
     await until(lambda: len(chat.turns) == 3 and chat.state == "idle")
     assert agent.texts == ["first", "sent", "queued"]
+
+
+async def test_Q4_one_that_somebody_starts_while_it_is_taken_back_is_not_said_twice(
+    chat: AsyncChat, agent: ByHand, real: RealHost
+) -> None:
+    first = await running(chat, agent)
+    second = asyncio.create_task(chat.send("second"))
+    await until(lambda: chat.waiting)
+    other = WireClient(real.host)
+    await other.initialize(chat.uri)
+    real.hold()
+    await other.do(chat.uri, "chat/turnCancelled", turnId=chat.turns[-1].id, duration=1)
+    queued = {"kind": "queued", "id": "x", "message": message("third")}
+    await other.do(chat.uri, "chat/pendingMessageSet", **queued)
+    await until(lambda: agent.texts == ["first", "second"])
+    while chat.state == "running":  # of what is on its way, the stop arrives
+        real.let_go(1)
+        await asyncio.sleep(0.01)
+    assert words(chat) == ["second"]
+    await asyncio.sleep(0.05)
+    real.let_go()
+    agent.say("done", "done")
+    assert (await asyncio.wait_for(second, 5)).message.text == "second"
+    await first
+    await until(lambda: len(chat.turns) == 3 and chat.state == "idle")
+    assert agent.texts == ["first", "second", "third"]
+    await other.drop()
 
 
 async def test_a_sender_who_leaves_takes_the_message_back(chat: AsyncChat, agent: ByHand) -> None:
