@@ -160,7 +160,7 @@ async def test_T27_the_next_host_asks_for_a_greeting_and_counts_on(
         with pytest.raises(Refused) as refused:
             await second.reconnect(first)
         assert refused.value.code == -32008
-        second.watched = {}
+        second.watched, second.seq = {}, 0
         hello = await second.initialize(initialSubscriptions=held)
         assert hello["serverSeq"] >= highest
         assert [shot["resource"] for shot in hello["snapshots"]] == held

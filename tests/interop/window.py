@@ -123,7 +123,7 @@ class Window:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._news = asyncio.Condition()
         self._read = 0
-        self._subscribing: dict[int, str] = {}
+        self._at_once: dict[int, Callable[[Any], None]] = {}
         self._reader = asyncio.create_task(self._receive())
 
     # ── out ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,11 +131,13 @@ class Window:
         await self.socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 
     async def request(self, method: str, channel: str = ROOT, /, **params: Any) -> Any:
-        """The result, or `Refused`."""
+        """The result, or `Refused`. What it means for what is watched is done before the next message is read."""
         number = next(self._ids)
         future = self._answers[number] = asyncio.get_running_loop().create_future()
         if method == "subscribe":
-            self._subscribing[number] = channel
+            self._at_once[number] = lambda result: self._subscribed(channel, result)
+        elif method in ("initialize", "reconnect"):
+            self._at_once[number] = self._greeted if method == "initialize" else self._caught_up
         await self.send({"id": number, "method": method, "params": {"channel": channel, **params}})
         async with asyncio.timeout(30):
             return await future
@@ -185,18 +187,39 @@ class Window:
         if not isinstance(number, int):
             self.inbox.append(message)
             return
-        channel = self._subscribing.pop(number, None)
+        at_once = self._at_once.pop(number, None)
         future = self._answers.pop(number)
         if "error" in message:
             future.set_exception(Refused(message["error"]))
             future.exception()
             return
         result = message["result"]
-        if channel is not None:
-            shot = result["snapshot"]
-            self._hold(shot["resource"] == channel, f"subscribed {channel}, answered {shot['resource']}")
-            self._install(shot, compare=True)
+        if at_once is not None:
+            at_once(result)
         future.set_result(result)
+
+    def _subscribed(self, channel: str, result: Json) -> None:
+        shot = result["snapshot"]
+        self._hold(shot["resource"] == channel, f"subscribed {channel}, answered {shot['resource']}")
+        self._install(shot, compare=True)
+
+    def _greeted(self, hello: Json) -> None:
+        self.version = hello["protocolVersion"]
+        self.seq = hello["serverSeq"]
+        for shot in hello["snapshots"]:
+            self._install(shot, compare=False)
+
+    def _caught_up(self, answer: Json) -> None:
+        if answer["type"] == "snapshot":
+            self.watched = {}
+            for shot in answer["snapshots"]:
+                self._install(shot, compare=False)
+            return
+        for channel in answer["missing"]:
+            del self.watched[channel]
+        for envelope in answer["actions"]:
+            self.inbox.append({"method": "action", "params": envelope})
+            self._action(envelope)
 
     def _asked(self, message: Json) -> None:
         handler = self.serve.get(message["method"])
@@ -275,7 +298,7 @@ class Window:
     # ── what it has ──────────────────────────────────────────────────────────────────────────────────────────
     def _install(self, shot: Json, *, compare: bool) -> None:
         channel = shot["resource"]
-        kind = {"ahp-root": "root", "ahp-chat": "chat"}.get(channel.partition(":")[0], "session")
+        kind = {"ahp-root": "root", "ahp-chat": "chat"}.get(channel.lower().partition(":")[0], "session")
         before = self.watched.get(channel)
         if compare and before is not None and not before.gone:
             mine, fresh = comparable(kind, before.state), comparable(kind, shot["state"])
@@ -382,33 +405,15 @@ class Window:
     async def initialize(self, **params: Any) -> Json:
         asked = {"initialSubscriptions": [self.kind.root], **params}
         hello: Json = await self.request("initialize", self.kind.root, **self.greeting(), **asked)
-        self.version = hello["protocolVersion"]
-        self.seq = hello["serverSeq"]
-        for shot in hello["snapshots"]:
-            self._install(shot, compare=False)
         return hello
 
     async def reconnect(self, before: Window) -> Json:
         """Come back as the client that `before` was, with what it had."""
-        self.version = before.version
-        self.watched = before.watched
-        channels = sorted(before.watched, key=lambda channel: before.watched[channel].kind != "root")
+        self.version, self.seq, self.watched = before.version, before.seq, dict(before.watched)
         self._numbers = before._numbers
-        params = {"lastSeenServerSeq": before.seq, "subscriptions": channels}
-        answer: Json = await self.request(
-            "reconnect", self.kind.root, clientId=self.client_id, **params, _meta=self.kind.meta or {}
-        )
-        if answer["type"] == "replay":
-            self.seq = before.seq
-            for channel in answer["missing"]:
-                del self.watched[channel]
-            for envelope in answer["actions"]:
-                self.inbox.append({"method": "action", "params": envelope})
-                self._action(envelope)
-        else:
-            self.watched = {}
-            for shot in answer["snapshots"]:
-                self._install(shot, compare=False)
+        channels = sorted(before.watched, key=lambda channel: before.watched[channel].kind != "root")
+        params = {"clientId": self.client_id, "lastSeenServerSeq": before.seq, "subscriptions": channels}
+        answer: Json = await self.request("reconnect", self.kind.root, **params, _meta=self.kind.meta or {})
         return answer
 
     async def list(self) -> dict[str, Json]:
