@@ -119,8 +119,9 @@ async def test_Q_G_messages_wait_are_put_in_order_are_held_by_a_stop_and_go(lab:
 async def test_G_steering_stands_where_the_model_read_it(lab: OpenLab) -> None:
     async with lab() as page:
         chat = await open_chat(page)
-        await chat.say("Plot it\n!!chunks 20 0.2")
-        await chat.shows("c0 c1")
+        # A busy server: the model is asked again, and then it is told of what was said meanwhile.
+        await chat.say("Plot it\n!!status 503 1 4\n!!text Never said.")
+        await expect(chat.stop).to_be_visible()
         await chat.composer.press_sequentially("The column is called date, not day.")
         await chat.composer.press("Shift+Enter")
         await chat.composer.press_sequentially("!!text Now by **date**.")
@@ -132,7 +133,7 @@ async def test_G_steering_stands_where_the_model_read_it(lab: OpenLab) -> None:
         block = turns(chat).locator(".ahp-User.is-steer")
         await expect(block).to_contain_text("You while it worked, taken here")
         order = await turns(chat).first.inner_text()
-        assert order.index("c19") < order.index("called date") < order.index("Now by date.")
+        assert order.index("Plot it") < order.index("called date") < order.index("Now by date.")
         await chat.ended()
         await shots(page, "turn-steered")
         assert page.problems == []
@@ -190,7 +191,7 @@ async def test_X_S_what_was_said_is_edited_forked_rewound_and_brought_back(lab: 
         await expect(page.tab.log).not_to_contain_text("In the fork.")
 
         # A side chat, about words of the answer.
-        await page.tab.log.get_by_text("This is other.").dblclick()
+        await page.tab.log.get_by_text("This is other.", exact=True).dblclick(position={"x": 12, "y": 10})
         await page.tab.log.get_by_role("button", name="Side chat").click()
         await expect(page.tab.log.get_by_role("note")).to_contain_text(
             "Side chat of Say one", timeout=PATIENCE
