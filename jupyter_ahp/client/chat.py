@@ -9,11 +9,12 @@ from contextlib import aclosing
 from typing import Any, Literal, Self, TypeAlias
 
 from ..protocol.errors import ProtocolError
+from ..protocol.meta import HOLD
 from .answers import confirmation, input_answers
 from .attach import Attachable, attachments
 from .connection import AskedTwice
 from .errors import Refused
-from .line import HOLD, ended, finish
+from .line import ended, finish
 from .model import Part, Question, ToolCallPart, Turn, part_of
 from .opening import add_chat, refusing, session_of
 from .places import Kind

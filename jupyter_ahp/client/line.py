@@ -9,6 +9,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from ..protocol.meta import HOLD
 from ..protocol.times import parse_ms, to_iso
 from .connection import Connection
 from .errors import Refused, TurnFailed
@@ -17,9 +18,6 @@ from .model import Turn, turn_of
 from .places import Kind, pending_in, turn_in, turn_with
 
 Json: TypeAlias = dict[str, Any]
-
-HOLD = "jupyter-ahp.hold"
-"""In the `_meta` of an action that tidies what waits: it starts nothing."""
 
 
 class Line:

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..protocol import status
+from ..protocol.meta import steering_of
 
 Json: TypeAlias = dict[str, Any]
 TurnState: TypeAlias = Literal["running", "complete", "cancelled", "error"]
 Doing: TypeAlias = Literal["idle", "running", "waiting", "failed"]
-
-STEERING = "jupyter-ahp.steering"
-"""In a notice's `_meta`: the message that somebody steered the turn with, where the agent read it."""
 
 _SHOWN = 60  # characters of a text in a repr
 
@@ -211,12 +209,6 @@ def part_of(raw: Json, *, known: str = "") -> Part:
     if kind == "contentRef":
         return Resource(str(raw.get("uri", "")), raw.get("contentType"), raw.get("sizeHint"))
     return OtherPart(str(kind), raw)
-
-
-def steering_of(raw: Json) -> Json | None:
-    """The message that an AHP part says was read here; None for any other part."""
-    message = (raw.get("_meta") or {}).get(STEERING) if raw.get("kind") == "systemNotification" else None
-    return message if isinstance(message, dict) else None
 
 
 def _tool_call(call: Json) -> ToolCallPart:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from .model import steering_of
+from ..protocol.meta import sent_in
 
 Json: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["steering", "queued"]
-
-PENDING_ID = "jupyter-ahp.pendingId"
-"""In the `_meta` of a message that was sent: the id under which it had waited."""
 
 
 def turn_in(state: Json, turn_id: str) -> Json | None:
@@ -37,10 +34,4 @@ def turn_with(state: Json, message_id: str) -> Json | None:
     """The turn that a message that waited has become, or was read in."""
     active = state.get("activeTurn")
     turns = (*([active] if active is not None else []), *reversed(state.get("turns", [])))
-    return next((turn for turn in turns if _has(turn, message_id)), None)
-
-
-def _has(turn: Json, message_id: str) -> bool:
-    read = (steering_of(part) for part in turn.get("responseParts", ()))
-    messages = (turn.get("message"), *read)
-    return any(((message or {}).get("_meta") or {}).get(PENDING_ID) == message_id for message in messages)
+    return next((turn for turn in turns if message_id in sent_in(turn)), None)

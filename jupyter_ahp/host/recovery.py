@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 
 from ..protocol import status
+from ..protocol.meta import sent_in
 from ..protocol.reducers import REDUCERS
 from .ports import ChatRecord, Json, StoredChat
-from .waiting import sent_in
 
 log = logging.getLogger(__name__)
 

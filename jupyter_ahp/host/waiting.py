@@ -7,10 +7,9 @@ said to wait, and carries its id into the turn that it becomes, so that a crash 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..protocol.meta import STEERING
+from ..protocol.meta import HOLD, PENDING_ID, sent_in
 from . import clock
 from .pending import Cause, HandOver, Start, next_step
 from .ports import Json, Steering, StoreError, TurnFailed
@@ -19,10 +18,6 @@ from .references import blocks_for
 if TYPE_CHECKING:
     from .chat import Chat
 
-HOLD = "jupyter-ahp.hold"
-"""In an action's `_meta`: tidy the queue, and start nothing for it."""
-PENDING_ID = "jupyter-ahp.pendingId"
-"""In a message's `_meta`, once it is a turn's or was read in one: the id under which it waited."""
 NO_STEERING = "The session provider does not support steering messages."
 BEING_PROCESSED = "Cannot change a steering message while it is being processed."
 ANOTHER_WAITS = "Another steering message waits to be read. Queue yours, or take that one back first."
@@ -168,15 +163,6 @@ class Waiting:
         state, record = self._chat.state, self._chat.record
         record.queued, record.steering = state.get("queuedMessages", []), state.get("steeringMessage")
         self._chat.saver.soon()
-
-
-def sent_in(turn: Json) -> Iterator[str]:
-    """The ids under which messages that are in this turn had waited."""
-    parts = turn.get("responseParts", ())
-    read = [(part.get("_meta") or {}).get(STEERING) for part in parts if part["kind"] == "systemNotification"]
-    for message in (turn["message"], *filter(None, read)):
-        if name := (message.get("_meta") or {}).get(PENDING_ID):
-            yield name
 
 
 def _named(waiting: Json) -> Json:

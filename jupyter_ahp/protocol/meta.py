@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 STEERING: Final = "jupyter-ahp.steering"
 """Of an agent: true when it takes steering. Of a notice in a turn: the steering message that the model read there."""
+
+HOLD: Final = "jupyter-ahp.hold"
+"""Of an action: true when it tidies what waits, and is to start nothing."""
+PENDING_ID: Final = "jupyter-ahp.pendingId"
+"""Of a message, once it is a turn's or was read in one: the id under which it waited."""
 
 
 def steering_of(part: dict[str, Any]) -> dict[str, Any] | None:
     """The message of a person that a part of a turn is (G1); None for any other part."""
     message = (part.get("_meta") or {}).get(STEERING) if part.get("kind") == "systemNotification" else None
     return message if isinstance(message, dict) else None
+
+
+def sent_in(turn: dict[str, Any]) -> Iterator[str]:
+    """The ids under which messages that are in this turn had waited: its own, and steering that was read in it."""
+    read = map(steering_of, turn.get("responseParts", ()))
+    for message in (turn["message"], *filter(None, read)):
+        if name := (message.get("_meta") or {}).get(PENDING_ID):
+            yield name

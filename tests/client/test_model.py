@@ -17,6 +17,7 @@ from jupyter_ahp.client.model import (
     Question,
     Reasoning,
     Resource,
+    Steering,
     ToolCallPart,
     Usage,
     part_of,
@@ -41,6 +42,11 @@ PARTS: list[Json] = [
     {"kind": "markdown", "id": "m1", "content": "One"},
     {"kind": "toolCall", "toolCall": CALL},
     {"kind": "systemNotification", "content": "Compacted."},
+    {
+        "kind": "systemNotification",
+        "content": "Mind <the> date",
+        "_meta": {"jupyter-ahp.steering": {"text": "Mind <the> date", "origin": {"kind": "user"}}},
+    },
     {
         "kind": "inputRequest",
         "request": {"id": "q", "message": "Which?", "questions": []},
@@ -73,6 +79,7 @@ def test_every_kind_of_part_has_its_class() -> None:
         Markdown,
         ToolCallPart,
         Notice,
+        Steering,
         Question,
         Resource,
         OtherPart,
@@ -92,7 +99,7 @@ def test_a_turn_says_what_was_answered() -> None:
     assert ended.usage == Usage(3, 5)
     assert ended.error is None
     assert ended.message.text == "Go"
-    assert repr(ended) == "Turn(complete, 'One Two', 8 parts, 1.2 s)"
+    assert repr(ended) == "Turn(complete, 'One Two', 9 parts, 1.2 s)"
     with pytest.raises(dataclasses.FrozenInstanceError):
         ended.id = "other"  # type: ignore[misc]
 
@@ -190,6 +197,7 @@ def test_a_transcript_reads_like_one() -> None:
     assert "<b>Chat: Weather</b><br>1 turn with echo, saved 1 Dec 2026." in html
     assert "<blockquote><p><b>You:</b> Go<br><i>Attached: a.csv</i></p></blockquote>" in html
     assert "<details><summary>Read file, done: Read `a.csv`</summary><pre>" in html
+    assert "<blockquote><p><b>You:</b> Mind &lt;the&gt; date</p></blockquote>" in html
     assert "style=" not in html
 
 

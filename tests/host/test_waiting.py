@@ -24,7 +24,7 @@ from jupyter_ahp.host.ports import (
     TurnSink,
 )
 from jupyter_ahp.host.ports import Start as StartOfChat
-from jupyter_ahp.host.waiting import HOLD
+from jupyter_ahp.protocol.meta import HOLD
 from jupyter_ahp.store.files import FileStore
 from jupyter_ahp.store.memory import MemoryStore
 from tests.host.harness import Failing, Line, Scripted, WireClient, agree, message, quiet, started, until
