@@ -87,6 +87,14 @@ class AHPExtension(ExtensionApp):
         help="The largest message that a client may send; a larger one closes its connection (code 1009).",
     )
 
+    attachment_fetch_limit_bytes = Integer(
+        32 * 1024 * 1024,
+        min=0,
+        config=True,
+        help="""A file that only the client has, and that a message names, is read through that client; not one that is
+        said to be larger than this, since it arrives as one message. 0: whatever its size.""",
+    )
+
     @default("data_dir")
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "ahp")
@@ -141,6 +149,7 @@ class AHPExtension(ExtensionApp):
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             grants=self._grants,
+            attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
             on_activity=self._note_activity,
         )
         return Host(FileStore(Path(self.data_dir)), self._served, options)

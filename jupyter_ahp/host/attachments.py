@@ -119,7 +119,7 @@ def content(path: str) -> bytes | None:
 
 
 def path_of(uri: str) -> str | None:
-    """The path that a `file:` URI names; None for any other."""
+    """The path that a `file:` URI names here; None for any other."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -128,4 +128,4 @@ def path_of(uri: str) -> str | None:
         return None
     if parts.netloc in ("", "localhost"):
         return url2pathname(parts.path)
-    return f"//{parts.netloc}{unquote(parts.path)}"
+    return f"//{parts.netloc}{unquote(parts.path)}" if os.name == "nt" else None

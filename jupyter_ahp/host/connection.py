@@ -134,6 +134,7 @@ class Connection:
         self._names_sessions = False
         self._outbox: OrderedDict[int, Joined | Envelope | Frame] = OrderedDict()
         self._outbox_bytes = 0
+        self._waiters: list[asyncio.Future[None]] = []
         self._places = itertools.count()
         self._tails: dict[str, int] = {}  # channel to the place of its text that can still grow
         self._ids = itertools.count(1)
@@ -266,6 +267,13 @@ class Connection:
         else:
             self._transport.write(frame)
 
+    async def room(self) -> None:
+        """Wait until what was sent is on its way: for an answer that is large, right before it is returned."""
+        while not self.gone and (self._outbox or self._transport.buffered > SOFT_LIMIT):
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
     def notify(self, method: str, params: Json, provider: str | None = None) -> None:
         self.send(
             Frame(encode({"jsonrpc": "2.0", "method": method, "params": self.spelled(params, provider)}))
@@ -348,11 +356,19 @@ class Connection:
                     del self._tails[item.last.channel]
                 item = item.envelope()
             self._transport.write(item.frame(self.spelling) if isinstance(item, Envelope) else item)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _clear(self) -> None:
         self._outbox.clear()
         self._tails.clear()
         self._outbox_bytes = 0
+        self._let_go()
 
     # ── asking the client ────────────────────────────────────────────────────────────────────────────────────
     async def request(self, method: str, params: Json, *, timeout: float) -> Any:

@@ -70,6 +70,8 @@ class Host:
         self.roster = Roster(agents, options.default_agent)
         self.hub = Hub(store)
         self.files = Files()
+        self.writing = asyncio.Lock()
+        """Held while a client writes a file."""
         self.root = Channel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []

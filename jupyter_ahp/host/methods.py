@@ -29,6 +29,7 @@ from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Later, Methods, NoVersion
 from .envelope import Spelling
 from .ports import Json, StoreError
+from .resources import RESOURCES
 from .rewind import UNDO_REWIND
 from .session import Session
 
@@ -473,4 +474,5 @@ METHODS: Methods = {
     UNDO_REWIND: (undo_rewind, True),
     "fetchTurns": (fetch_turns, True),
     "completions": (completions, False),
+    **RESOURCES,
 }

@@ -200,6 +200,11 @@ class Session:
             for chat in tuple(self.chats.values()):
                 await chat.read_again()
 
+    @property
+    def opened(self) -> bool:
+        """Somebody asked for it since the start, rather than for the catalogue alone."""
+        return self._opened and not self.closed
+
     def check_open(self) -> None:
         """Whether a turn may start. Raises `Refused`."""
         if self.state["lifecycle"] != "ready":

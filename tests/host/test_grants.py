@@ -309,6 +309,15 @@ async def test_P_what_is_refused_to_everybody_keeps_its_own_words(serve: MakeHos
 
 
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+NOWHERE = "untitled:x"  # of a scheme that nobody serves
+BESIDE = {
+    "completions": ("chat:turns",),
+    "resourceCopy": ("resource:write",),
+    "resourceMove": ("resource:write",),
+}
+"""What some of them take beside the first."""
+
+
 def requests(chat: str) -> list[tuple[str, str, Json]]:
     """What each of the served requests takes, beside reading."""
     return [
@@ -324,6 +333,14 @@ def requests(chat: str) -> list[tuple[str, str, Json]]:
         ("chat:truncate", "x-jupyter-ahp/undoRewind", {"channel": chat}),
         ("chat:turns", "fetchTurns", {"channel": chat}),
         ("chat:send", "completions", {"channel": chat, "kind": "userMessage", "text": "@", "offset": 1}),
+        ("resource:read", "resourceRead", {"uri": NOWHERE}),
+        ("resource:read", "resourceList", {"uri": NOWHERE}),
+        ("resource:read", "resourceResolve", {"uri": NOWHERE}),
+        ("resource:read", "resourceCopy", {"source": NOWHERE, "destination": NOWHERE}),
+        ("resource:read", "resourceMove", {"source": NOWHERE, "destination": NOWHERE}),
+        ("resource:write", "resourceWrite", {"uri": NOWHERE, "data": "", "encoding": "utf-8"}),
+        ("resource:write", "resourceDelete", {"uri": NOWHERE}),
+        ("resource:write", "resourceMkdir", {"uri": NOWHERE}),
     ]
 
 
@@ -350,13 +367,15 @@ async def test_P2_P9_a_request_takes_its_operation(serve: MakeHost) -> None:
 async def test_P2_P9_and_nothing_more(serve: MakeHost) -> None:
     for index in range(len(requests(""))):
         operation, method, _ = requests("")[index]
-        host = await serve(operation, *(("chat:turns",) if method == "completions" else ()))
+        host = await serve(operation, *BESIDE.get(method, ()))
         _, chat = await owner_of(host)
         ana = await ana_at(host)
         _, _, params = requests(chat)[index]
         if method in ("authenticate", "moveChat", "x-jupyter-ahp/undoRewind"):
             words = "no agent asked for a token, the default chat does not move, nothing was rewound"
             assert (await ana.fails(method, **params)).code == -32602, words
+        elif method.startswith("resource"):
+            assert (await ana.fails(method, **params)).code == -32008, "there is nothing"
         else:
             await ana.request(method, **params)
 
