@@ -1,7 +1,8 @@
-import React, { useId, useState } from 'react';
+import React, { useId, useRef, useState } from 'react';
 import type { PendingConfirmationToolCall, PendingResultToolCall, ToolCallOption } from '../ahp';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { useFocusAfter } from './needs';
 import { revealed, textOf } from './text';
 
 export interface ApprovalAnswer {
@@ -24,6 +25,8 @@ interface Props {
 export function Approval({ call, onAnswer }: Props): React.ReactElement {
   const { t } = useWords();
   const id = useId();
+  const card = useRef<HTMLElement>(null);
+  useFocusAfter(card);
   const [denying, setDenying] = useState<ToolCallOption>();
   const [reason, setReason] = useState('');
   const [sending, setSending] = useState<{ label: string; failed?: string; again: () => void }>();
@@ -47,6 +50,7 @@ export function Approval({ call, onAnswer }: Props): React.ReactElement {
       return;
     }
     const attempt = (): void => {
+      card.current?.focus(); // the button that was pressed is about to go
       setSending({ label: option.label, again: attempt });
       onAnswer({
         approved: option.kind === 'approve',
@@ -84,6 +88,7 @@ export function Approval({ call, onAnswer }: Props): React.ReactElement {
 
   return (
     <section
+      ref={card}
       className="ahp-Card is-ask"
       role="group"
       tabIndex={-1}

@@ -16,6 +16,7 @@ import { useSessionOf } from './sessions';
 import { Strip } from './Strip';
 import { Transcript } from './Transcript';
 import { useTurnActions } from './turnActions';
+import { WaitingSeen } from './WaitingList';
 import { useChannel, useChat, useRoot, useSession, useSubscription } from './use';
 
 /** How many ended turns are asked for at first; older ones come as the reader goes up. */
@@ -203,6 +204,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
                 {problem}
               </Strip>
             )}
+            <WaitingSeen chat={chat} running={running} me={me} />
             <ReadOnly worker={closed} provider={provider} may={may} />
           </>
         )}

@@ -1,4 +1,4 @@
-import React, { useId, useState } from 'react';
+import React, { useId, useRef, useState } from 'react';
 import type {
   ChatInputAnswer,
   ChatInputQuestion,
@@ -8,6 +8,7 @@ import type {
 } from '../ahp';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { useFocusAfter } from './needs';
 import { textOf } from './text';
 
 type Values = Readonly<Record<string, ChatInputValue | undefined>>;
@@ -214,6 +215,8 @@ interface Props {
 export function Question({ request, onAnswer }: Props): React.ReactElement {
   const { t } = useWords();
   const id = useId();
+  const card = useRef<HTMLElement>(null);
+  useFocusAfter(card);
   const questions = request.questions ?? [];
   const [values, setValues] = useState<Values>(() =>
     Object.fromEntries(questions.map(each => [each.id, initial(each, request.answers?.[each.id])]))
@@ -240,6 +243,7 @@ export function Question({ request, onAnswer }: Props): React.ReactElement {
       answers[question.id] =
         value && isAnswered(value) ? { state: 'submitted', value } : { state: 'skipped' };
     }
+    card.current?.focus(); // the button that was pressed is about to go
     setState({ sending: true });
     onAnswer(response, response === 'accept' ? answers : undefined).catch((error: Error) =>
       setState({ problem: `${t('Your answer did not arrive.')} ${error.message}` })
@@ -249,6 +253,7 @@ export function Question({ request, onAnswer }: Props): React.ReactElement {
   const title = textOf(request.message) || t('The agent asks');
   return (
     <section
+      ref={card}
       className="ahp-Card is-question"
       role="group"
       tabIndex={-1}

@@ -6,7 +6,16 @@ import { useView } from './host';
 import { nameOf } from './people';
 import { sentence } from './text';
 import { useChat } from './use';
-import { reorder, rewrite, start, steerWith, stopAndStart, takeBack, type Waits } from './waiting';
+import {
+  reorder,
+  rewrite,
+  start,
+  steerWith,
+  stopAndStart,
+  takeBack,
+  useWaiting,
+  type Waits
+} from './waiting';
 import { type WaitingActions, WaitingRow } from './WaitingRow';
 
 /** A message that waits, while its words are being changed. */
@@ -227,3 +236,37 @@ export function WaitingList(props: Props): React.ReactElement | null {
     </>
   );
 }
+
+/** What waits, for those who may only see it. */
+export function WaitingSeen(props: {
+  chat: URI;
+  running: boolean;
+  me: string | undefined;
+}): React.ReactElement | null {
+  const waiting = useWaiting(props.chat);
+  if (!waiting.length) {
+    return null;
+  }
+  return (
+    <div className="ahp-Tray">
+      <WaitingList
+        {...props}
+        waiting={waiting}
+        offline={false}
+        steerable={false}
+        may={nothing}
+        stopped={NONE}
+        edit={undefined}
+        onEdit={ignore}
+        onLost={ignore}
+        onProblem={ignore}
+        onStop={ignore}
+        toBox={ignore}
+      />
+    </div>
+  );
+}
+
+const NONE: ReadonlySet<string> = new Set();
+const nothing = (): boolean => false;
+const ignore = (): void => undefined;

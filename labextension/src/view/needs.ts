@@ -1,3 +1,5 @@
+import { type RefObject, useLayoutEffect } from 'react';
+
 const CARDS = '.ahp-Card.is-ask, .ahp-Card.is-question';
 
 /**
@@ -26,4 +28,21 @@ export function isNextKey(event: KeyboardEvent): boolean {
   const { altKey, ctrlKey, metaKey, shiftKey } = event;
   const modified = mac ? ctrlKey && !altKey : altKey && !ctrlKey;
   return event.code === 'KeyN' && modified && !metaKey && !shiftKey;
+}
+
+/** When a card goes with the focus in it, the focus goes to the next that waits, else to the box: never to the page. */
+export function useFocusAfter(card: RefObject<HTMLElement>): void {
+  useLayoutEffect(() => {
+    const element = card.current;
+    return () => {
+      const view = element?.closest<HTMLElement>('.ahp-Chat');
+      if (view && element?.contains(element.ownerDocument.activeElement)) {
+        requestAnimationFrame(() => {
+          if (!toNextCard(view)) {
+            view.querySelector<HTMLElement>('.ahp-Composer-text')?.focus();
+          }
+        });
+      }
+    };
+  }, [card]);
 }

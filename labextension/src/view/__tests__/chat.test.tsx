@@ -338,7 +338,9 @@ describe('a chat', () => {
     await settle();
     const card = screen.getByRole('group', { name: 'Allow this command?' });
     expect(card.textContent).toContain('rm -r build ‹U+202E›');
-    fireEvent.keyDown(within(card).getByRole('button', { name: /Allow once/ }), { key: '1' });
+    const allow = within(card).getByRole('button', { name: /Allow once/ });
+    allow.focus();
+    fireEvent.keyDown(allow, { key: '1' });
     await settle();
     expect(sent('chat/toolCallConfirmed')).toEqual([
       {
@@ -350,6 +352,8 @@ describe('a chat', () => {
         confirmed: 'user-action'
       }
     ]);
+    await act(async () => new Promise(resolve => setTimeout(resolve, 30)));
+    expect(document.activeElement).toBe(box());
   });
 
   it('asks a question as a form, and does not take it without what is required', async () => {

@@ -317,7 +317,8 @@ describe('where a chat came from', () => {
 
 describe('a reader who may not write', () => {
   it('is told so in the composer’s place, and is offered nothing that takes more', async () => {
-    await show({ turns: TURNS }, world =>
+    const message = { text: 'Later', origin: { kind: 'user' } } as const;
+    await show({ turns: TURNS, queuedMessages: [{ id: 'q', message }] }, world =>
       greets(world, {
         'jupyter-ahp.grants': ['session:read', 'chat:turns'],
         'jupyter-ahp.role': 'guest'
@@ -327,6 +328,12 @@ describe('a reader who may not write', () => {
     expect(screen.getByText('You can read this chat.').closest('.ahp-Strip')?.textContent).toBe(
       'You can read this chat. Your role here is guest. The owner can make you a member.'
     );
+    // what waits is seen by all, and changed by those who may
+    const [waiting] = within(screen.getByRole('list', { name: 'Waiting messages' })).getAllByRole(
+      'listitem'
+    );
+    expect(waiting.textContent).toBe('Later');
+    expect(within(waiting).queryByRole('button')).toBeNull();
     const names = within(article('Turn 3'))
       .getAllByRole('button')
       .map(button => button.getAttribute('aria-label'));
