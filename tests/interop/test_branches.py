@@ -1,4 +1,4 @@
-"""T19, T20, T24: turns taken back and said anew, chats made from others, chats that move, chats that are pointed at."""
+"""T19, T20: turns taken back and said anew, chats made from others, chats that move."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.interop.window import (
     VSCODE_141,
     Kind,
     Refused,
-    Window,
     answer_text,
     window,
 )
@@ -283,34 +282,3 @@ async def test_U12_a_chat_moves_under_its_name_and_is_watched_on(server: Jupyter
         ):
             with pytest.raises(Refused):
                 await client.request("moveChat", name, destination=destination)
-
-
-# ── T24: a chat that is pointed at ───────────────────────────────────────────────────────────────────────────────
-async def pointing(client: Window, model: MockModel, attachment: Json) -> tuple[str, Json]:
-    """Two chats with the assistant, and a message in the second that points at the first."""
-    session, source = await client.new_chat("assistant")
-    await client.say(source, "What is a mode?\n!!text The most frequent value.")
-    await client.say(source, "What is a mean?\n!!text The middle of it all.")
-    chat = new_chat()
-    await client.request("createChat", session, chat=chat)
-    await client.subscribe(chat)
-    model.requests.clear()
-    filled = {key: source if value == "{chat}" else value for key, value in attachment.items()}
-    if filled.get("endTurn") == "{first}":
-        filled["endTurn"] = client.state(source)["turns"][0]["id"]
-    turn = await client.say(chat, "As said there", attachments=[filled])
-    return source, turn
-
-
-async def test_T24_the_stored_turn_keeps_the_attachment_as_it_was_sent(
-    server: JupyterServer, model: MockModel
-) -> None:
-    async with window(server, NEWEST) as client:
-        attachment = {"type": "chat", "label": "Modes", "resource": "{chat}", "endTurn": "{first}"}
-        source, turn = await pointing(client, model, attachment)
-        (kept,) = turn["message"]["attachments"]
-        assert kept["type"] == "chat"
-        assert kept["resource"] == source
-        assert kept["endTurn"] == client.state(source)["turns"][0]["id"]
-        assert turn["state"] == "complete"
-        assert "Modes" in str(model.requests[-1].texts)

@@ -141,9 +141,6 @@ async def test_T5_the_burst_of_settings_is_taken_and_concerns_nobody_else(
         "vscode/getNetworkDiagnosticsInfo",
         "vscode/whatever",
         "shutdown",
-        "resourceList",
-        "resourceResolve",
-        "createResourceWatch",
         "listAutomationTriggerDefinitions",
     ],
 )

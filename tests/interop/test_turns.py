@@ -1,11 +1,8 @@
-"""T11, T13, T15, T16, T22: a turn on the wire, what it asks, and how it ends, with two windows watching."""
+"""T11, T13, T15, T16: a turn on the wire, what it asks, and how it ends, with two windows watching."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import os
-from typing import Any
 
 import pytest
 
@@ -367,36 +364,3 @@ async def test_T17_a_failure_says_what_it_was_and_may_be_taken_up_again(
         assert turn["responseParts"][-1]["content"] == "and on it goes"
         assert await one.refused(chat, resume)
         await chats.same()
-
-
-# ── T21, T22 ─────────────────────────────────────────────────────────────────────────────────────────────────────
-async def test_T22_a_large_message_and_the_picture_in_it_reach_the_model(
-    server: JupyterServer, model: MockModel
-) -> None:
-    picture = b"\x89PNG\r\n\x1a\n" + os.urandom(3 * 1024 * 1024)
-    async with two(server, provider="assistant") as chats:
-        attachment: dict[str, Any] = {
-            "type": "embeddedResource",
-            "label": "plot.png",
-            "displayKind": "image",
-            "contentType": "image/png",
-            "data": base64.b64encode(picture).decode(),
-        }
-        model.requests.clear()
-        turn = await chats.one.say(
-            chats.chat, "What is this?", attachments=[attachment], model={"id": "seeing"}
-        )
-        assert turn["state"] == "complete"
-        assert "[image/png]" in model.requests[-1].texts[-1][1]
-        unknown = {"type": "somethingNew", "label": "new", "_meta": {"kept": True}, "more": [1, {"a": None}]}
-        turn = await chats.one.say(chats.chat, "And this?", attachments=[unknown])
-        assert turn["message"]["attachments"] == [unknown]
-
-
-async def test_T22_twelve_mebibytes_in_one_message(server: JupyterServer) -> None:
-    async with two(server, provider="echo") as chats:
-        text = "word " * (12 * 1024 * 1024 // 5)
-        turn = await chats.one.start(chats.chat, text)
-        ended = await chats.one.ended(chats.chat, turn, timeout=60)
-        assert ended["message"]["text"] == text
-        await chats.other.ended(chats.chat, turn, timeout=60)
