@@ -331,6 +331,18 @@ class Connection:
             task.add_done_callback(self._answering.discard)
         elif message.method == "action":
             self._take(message.params)
+        elif message.method == "root/sessionRemoved":
+            self._removed(message.params["session"])
+
+    def _removed(self, session: str) -> None:
+        """Somebody deleted a session: nothing more comes of it, nor of its chats. The root alone says so (AHP 2.3)."""
+        for channel, mirror in list(self._mirrors.items()):
+            if uris.channel_kind(channel) == "session" and uris.session_id(channel) == uris.session_id(
+                session
+            ):
+                for chat in mirror.state.get("chats", ()):
+                    self.drop(chat["resource"], "The session was deleted.")
+                self.drop(channel, "The session was deleted.")
 
     def _answered(self, response: jsonrpc.Response) -> None:
         request = self._requests.pop(response.id, None)
@@ -408,7 +420,7 @@ class Connection:
                 "protocolVersions": list(VERSIONS),
                 "clientId": self.client_id,
                 "clientInfo": {"name": "jupyter-ahp-python", "version": __version__},
-                "initialSubscriptions": channels,
+                "initialSubscriptions": [uris.ROOT, *channels],
             },
             take,
         )
@@ -457,7 +469,7 @@ class Connection:
                     "channel": uris.ROOT,
                     "clientId": self.client_id,
                     "lastSeenServerSeq": self._last_seq,
-                    "subscriptions": channels,
+                    "subscriptions": [uris.ROOT, *channels],
                 },
                 take,
             )

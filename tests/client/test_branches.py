@@ -13,6 +13,7 @@ from jupyter_ahp.client.host import Host
 from jupyter_ahp.client.model import Origin
 from jupyter_ahp.host.ports import Capabilities
 from tests.client.real_host import ByHand, RealHost, until
+from tests.host.harness import WireClient
 
 
 @pytest.fixture
@@ -214,6 +215,22 @@ async def test_U9_a_chat_that_somebody_closes_is_over_for_who_waits_in_it(
     with pytest.raises(Refused, match="no ahp-chat"):
         await asyncio.wait_for(made.send("Still there?"), 5)
     await made.close()
+
+
+async def test_a_session_that_somebody_deletes_is_over_for_who_waits_in_it(
+    chat: AsyncChat, agent: ByHand, real: RealHost
+) -> None:
+    agent.echoes = False
+    sending = asyncio.create_task(chat.send("four"))
+    await until(lambda: chat.state == "running")
+    other = WireClient(real.host)
+    await other.initialize()
+    await other.request("disposeSession", channel=chat.session_uri)
+    with pytest.raises(Refused, match="The session was deleted"):
+        await asyncio.wait_for(sending, 5)
+    with pytest.raises(Refused, match="no ahp-chat"):
+        await asyncio.wait_for(chat.send("Still there?"), 5)
+    await other.drop()
 
 
 # ── drafts and marks ─────────────────────────────────────────────────────────────────────────────────────────────

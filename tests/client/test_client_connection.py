@@ -11,6 +11,7 @@ from jupyter_ahp.client.connection import Connection, Pace
 from jupyter_ahp.client.discovery import Server
 from jupyter_ahp.client.errors import NoHost, Refused
 from jupyter_ahp.client.mirror import Mirror
+from jupyter_ahp.protocol import uris
 from jupyter_ahp.protocol.errors import SESSION_NOT_FOUND, ProtocolError
 from tests.client.conftest import QUICK
 from tests.client.fake_host import STARTED, FakeHost
@@ -199,7 +200,7 @@ async def test_a_replay_is_applied_once(fake: FakeHost, connection: Connection, 
         "channel": "ahp-root://",
         "clientId": connection.client_id,
         "lastSeenServerSeq": seen,
-        "subscriptions": [CHAT],
+        "subscriptions": [uris.ROOT, CHAT],
     }
 
 
@@ -249,7 +250,7 @@ async def test_a_host_that_forgot_us_is_told_who_we_are(
     await fake.until(lambda: len(fake.calls("initialize")) == 2)
     first, second = fake.calls("initialize")
     assert second["clientId"] == first["clientId"]
-    assert second["initialSubscriptions"] == [CHAT]
+    assert second["initialSubscriptions"] == [uris.ROOT, CHAT]
     await connection.dispatch(CHAT, draft("still there"))
     assert chat.state["draft"]["text"] == "still there"
 
