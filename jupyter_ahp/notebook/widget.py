@@ -75,10 +75,11 @@ class ChatWidget(anywidget.AnyWidget):
                 self._relays.pop(view).close()
 
     async def _follow(self) -> None:
-        """Write the transcript anew when a turn has begun or ended, or the title has changed."""
+        """Write the transcript anew when a turn has begun or ended, or the title has changed; go where the chat moves."""
         seen: object = None
         async with aclosing(self._chat.async_chat.changes()) as changes:
             async for chat in changes:
+                self.session_uri = chat.session_uri
                 now = chat.title, chat.outline
                 if seen not in (None, now):
                     self.fallback = transcript(self._chat)
