@@ -61,8 +61,8 @@ class AsyncChat(Window):
     ) -> AsyncGenerator[Part, None]:
         """Say something and follow the answer: each part as it is now, whenever it has grown; `delta` is the new text.
 
-        A reader who is slow gets fewer and larger steps. Leaving the loop before the end stops the turn. Raises as
-        `send` does.
+        A reader who is slow gets fewer and larger steps. Leaving the loop before the end stops the turn. Waits for its
+        turn, and raises, as `send` does.
         """
         await self
         given: list[Json] = []

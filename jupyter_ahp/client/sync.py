@@ -123,8 +123,8 @@ class Chat:
     ) -> Iterator[Part]:
         """Say something and follow the answer: each part as it is now, whenever it has grown; `delta` is the new text.
 
-        A reader who is slow gets fewer and larger steps. Leaving the loop before the end stops the turn. Raises as
-        `send` does.
+        A reader who is slow gets fewer and larger steps. Leaving the loop before the end stops the turn. Waits for its
+        turn, and raises, as `send` does.
         """
         parts = self.async_chat.stream(text, attach, model=model)
 

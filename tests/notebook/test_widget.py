@@ -131,6 +131,22 @@ def test_the_saved_transcript_follows_the_chat(
     assert chat.widget._repr_mimebundle_()[0]["text/html"] == widget.fallback
 
 
+def test_it_goes_where_the_chat_is_moved(
+    threaded: ThreadedHost, fake: FakeHost, chat: Chat, widget: ChatWidget
+) -> None:
+    def move() -> None:
+        before, state = chat.session_uri, fake.states[chat.uri]
+        fake.add_chat(chat.uri, "ahp-session:/there")
+        fake.states[chat.uri] = state
+        fake.states[before]["defaultChat"] = "ahp-chat:/another"
+        fake.say(before, {"type": "session/chatRemoved", "chat": chat.uri})
+
+    threaded.call(move)
+    threaded.run(fake.until(lambda: widget.session_uri == "ahp-session:/there"))
+    assert chat.session_uri == "ahp-session:/there"
+    assert chat.send("Still here?").text == "Hello, you."
+
+
 def test_text_that_streams_is_not_written_each_time(
     threaded: ThreadedHost, fake: FakeHost, chat: Chat, widget: ChatWidget
 ) -> None:
