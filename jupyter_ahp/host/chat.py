@@ -249,6 +249,15 @@ class Chat:
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _turn_started(self, sender: Connection, client_seq: int, action: Json) -> None:
         self._check_start(action["turnId"])
+        if action.get("queuedMessageId") is not None:
+            # A person sends on what waits: it is its author's, as the chat holds it.
+            waits = self.waiting.message(action["queuedMessageId"])
+            if waits is None:
+                raise Refused("This message does not wait any more.")
+            started = await self.begin({**action, "message": waits}, _origin(sender, client_seq))
+            sender.took(client_seq, started)
+            self.waiting.keep()
+            return
         async with self._settled(sender, action) as settled:
             sender.took(client_seq, await self.begin(settled, _origin(sender, client_seq)))
 

@@ -134,7 +134,16 @@ class Waiting:
             "queuedMessageId": waiting["id"],
         }
         await self._chat.begin(start, None)
-        self._keep()
+        self.keep()
+
+    def message(self, message_id: str) -> Json | None:
+        """The message that waits under this id, as it is to be a turn's; None if none does."""
+        state = self._chat.state
+        steering = [state["steeringMessage"]] if "steeringMessage" in state else []
+        for waits in (*steering, *state.get("queuedMessages", ())):
+            if waits["id"] == message_id:
+                return _named(waits)
+        return None
 
     def stopped(self) -> None:
         """A stop takes the steering message out, right behind it and before the backend is told (G6)."""
@@ -142,7 +151,7 @@ class Waiting:
         self._held = None
         if waits is not None:
             self._chat.publish({"type": "chat/pendingMessageRemoved", "kind": "steering", "id": waits["id"]})
-            self._keep()
+            self.keep()
 
     def given_back(self) -> None:
         """The turn ended: what it was handed and did not read is the chat's again (G2)."""
@@ -158,7 +167,7 @@ class Waiting:
         self._chat.saver.soon()
         return _named(waits)
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
         """What waits is what the state says; written soon, since what left it is on disk elsewhere."""
         state, record = self._chat.state, self._chat.record
         record.queued, record.steering = state.get("queuedMessages", []), state.get("steeringMessage")

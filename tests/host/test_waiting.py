@@ -17,6 +17,7 @@ from jupyter_ahp.host.ports import (
     Capabilities,
     Conversation,
     Json,
+    Principal,
     Prompt,
     Steering,
     Store,
@@ -200,6 +201,35 @@ async def test_Q4_hold_tidies_the_queue_and_starts_nothing(
         waiting(client, chat)
         == {"removed": ["b", "c"], "reordered": ["b", "c", "a"], "edited": list("abc")}[how]
     )
+
+
+async def test_Q2_a_person_sends_on_what_waits_and_it_stays_its_authors(
+    host: Host, client: WireClient, chat: str, pausing: Pausing
+) -> None:
+    bob = WireClient(host, principal=Principal("user:bob", "Bob"))
+    await bob.initialize()
+    await bob.subscribe(chat)
+    turn = await client.start(chat, "first")
+    await queue(client, chat, "a")
+    await queue(client, chat, "b")
+    await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    start: Json = {"startedAt": "2026-03-01T10:00:00.000Z", "message": message("bob's words")}
+
+    await bob.do(chat, "chat/turnStarted", turnId="t-b", queuedMessageId="b", **start)
+    gone = await bob.do(chat, "chat/turnStarted", turnId="t-c", queuedMessageId="b", **start)
+
+    sent = client.state(chat)["activeTurn"]["message"]
+    assert (sent["text"], sent["_meta"]["jupyter-ahp.sender"]) == ("b", "user:alice")
+    assert waiting(client, chat) == ["a"]
+    assert "rejectionReason" in gone
+    pausing.words.put_nowait("done")
+    await until(lambda: pausing.texts == ["first", "b", "a"])
+    again = await bob.do(chat, "chat/turnStarted", turnId="t-d", queuedMessageId="b", **start)
+    assert "rejectionReason" in again
+    pausing.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    late = await bob.do(chat, "chat/turnStarted", turnId="t-e", queuedMessageId="b", **start)
+    assert late["rejectionReason"] == "This message does not wait any more."
 
 
 async def test_Q7_an_unknown_one_taken_back_is_said_as_sent_and_changes_nothing(
