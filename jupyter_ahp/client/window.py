@@ -134,11 +134,10 @@ class Window:
 
     async def _follow_moves(self) -> None:
         """Follow the chat into the session that somebody moves it to; see to it that one that was closed is over."""
-        while self._chat.ended is None:
+        while True:
             session = self._session
-            with contextlib.suppress(
-                Refused
-            ):  # Nobody here watches that session any more: the chat was moved.
+            # `Refused`: nobody here watches that session any more, since the chat was moved.
+            with contextlib.suppress(Refused):
                 await session.until(lambda state: True if entry_of(state, self.uri) is None else None)
             async with self._moving:
                 if self._session is not session:
@@ -151,6 +150,7 @@ class Window:
                     return
                 except (Refused, ProtocolError):
                     self._connection.drop(self.uri, "The chat was closed.")
+                    return
             with contextlib.suppress(Refused):
                 await self._session.until(lambda state: entry_of(state, self.uri))
 
