@@ -39,9 +39,9 @@ class Line:
     async def say(self, message: Json) -> AsyncGenerator[Json, None]:
         """Say a message; then its turn at each change, the end included. Leaving earlier stops it.
 
-        Behind a turn that runs it waits in the queue for its own; leaving takes it back then. What starts nothing
-        behind itself (a stop, a failure, a rewind: Q4) does not leave it there: it is taken back and said anew, so a
-        caller who waits is not left waiting. Raises `Refused`.
+        Behind a turn that runs it waits in the queue for its own; leaving takes it back then. Where that turn starts
+        nothing behind itself (a stop, a failure, a rewind: Q4), it is started from here: a caller who waits is not left
+        waiting. Raises `Refused`.
         """
         turn_id: str | None = None
         while turn_id is None:
@@ -49,6 +49,13 @@ class Line:
                 turn_id = await self._in_line(message)
             else:
                 turn_id = await self._begin(message)
+        async with aclosing(self._follow(turn_id)) as turns:
+            async for turn in turns:
+                yield turn
+
+    async def send_on(self, message_id: str, message: Json) -> AsyncGenerator[Json, None]:
+        """Start a message that waits as soon as nothing runs; otherwise as `say`, but that it stays where it waits."""
+        turn_id = await self._turn_of(message_id, message, now=True)
         async with aclosing(self._follow(turn_id)) as turns:
             async for turn in turns:
                 yield turn
@@ -76,47 +83,53 @@ class Line:
 
     async def _begin(self, message: Json) -> str | None:
         """Start its turn: the id; None where somebody else's was faster."""
-        turn_id = str(uuid.uuid4())
         before = _latest(self.state)
-        action = {"type": "chat/turnStarted", "turnId": turn_id, "startedAt": to_iso(_now_ms())}
+        start = _start_of(message)
         try:
-            await self._start({**action, "message": message})
+            await self._start(start)
         except Refused:
             if self.mirror.ended is not None or _latest(self.state) == before:
                 raise
             return None
-        return turn_id
+        return str(start["turnId"])
 
-    async def _in_line(self, message: Json) -> str | None:
-        """Queue it: the id of the turn that it becomes; None when nothing would start it, and it is taken back."""
+    async def _in_line(self, message: Json) -> str:
+        """Queue it, and wait until it has its turn: the turn's id. Leaving earlier takes it back."""
         waiting = str(uuid.uuid4())
-        behind = _latest(self.state)
-        over = False
         try:
             await self.put("queued", waiting, message)
-            async with aclosing(self.mirror.states()) as states:
-                async for state in states:
-                    if pending_in(state, waiting) is not None and not _is_stuck(state, behind):
-                        behind = _latest(state)
-                        continue
-                    if pending_in(state, waiting) is not None:
-                        await self.take_back("queued", waiting)
-                        turn = turn_with(self.state, waiting)  # It may have started meanwhile.
-                        over = True
-                        return None if turn is None else str(turn["id"])
+            return await self._turn_of(waiting, message)
+        except BaseException:
+            if self._connection.status != "closed":
+                answer = self.take_back("queued", waiting)
+                # It may have started just before.
+                answer.add_done_callback(lambda _: self._leave_turn_with(waiting))
+            raise
+
+    async def _turn_of(self, waiting: str, message: Json, *, now: bool = False) -> str:
+        """The turn that a message which waits becomes, or is read in, once it has begun.
+
+        Where nothing else would start it, it is started from here; with `now`, whenever nothing runs.
+        """
+        behind = _latest(self.state)
+        async with aclosing(self.mirror.states()) as states:
+            async for state in states:
+                if pending_in(state, waiting) is None:
                     turn = turn_with(state, waiting)
                     if turn is None:
                         raise Refused("Somebody took the message back before its turn came.")
-                    over = True
                     return str(turn["id"])
-            raise Refused(self.mirror.ended or "The chat is gone.")
-        except Refused:
-            over = True
-            raise
-        finally:
-            if not over and self._connection.status != "closed":
-                answer = self.take_back("queued", waiting)
-                answer.add_done_callback(lambda _: self._leave_turn_with(waiting))
+                if "activeTurn" not in state and (now or _is_stuck(state, behind)):
+                    start = _start_of(message)
+                    try:
+                        await self.dispatch({**start, "queuedMessageId": waiting})
+                    except Refused:
+                        if self.mirror.ended is not None or _latest(self.state) == _latest(state):
+                            raise
+                    else:
+                        return str(start["turnId"])
+                behind = _latest(state)
+        raise Refused(self.mirror.ended or "The chat is gone.")
 
     async def _follow(self, turn_id: str) -> AsyncGenerator[Json, None]:
         """The turn at each change, its end included. Leaving earlier stops it."""
@@ -186,10 +199,19 @@ def ended(raw: Json) -> Turn:
     return turn
 
 
+def _start_of(message: Json) -> Json:
+    """The start of a new turn."""
+    turn_id = str(uuid.uuid4())
+    return {
+        "type": "chat/turnStarted",
+        "turnId": turn_id,
+        "startedAt": to_iso(_now_ms()),
+        "message": message,
+    }
+
+
 def _is_stuck(state: Json, behind: str | None) -> bool:
-    """Nothing runs, and what ran last, `behind` at the last look, lets nothing start behind it (Q4)."""
-    if "activeTurn" in state:
-        return False
+    """What ran last, `behind` at the last look, lets nothing start behind it (Q4)."""
     turns = state.get("turns") or []
     was_cut = behind is not None and turn_in(state, behind) is None
     return was_cut or (bool(turns) and turns[-1]["state"] != "complete")

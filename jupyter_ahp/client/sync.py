@@ -412,7 +412,11 @@ class Waiting:
             return self._chat._run(self._waiting.wait(timeout=timeout), progress.tick)
 
     def send(self, *, timeout: float | None = None) -> Turn:
-        """Take it out of the queue and say it now, as `Chat.send`, which see."""
+        """Send it as soon as nothing runs, ahead of what else waits, and wait until its turn has ended.
+
+        It stays its author's. Otherwise as `Chat.send`, but that a message which still waits after Ctrl C goes on
+        waiting.
+        """
         return self._chat._wait(self._waiting.send(timeout=timeout))
 
     def __repr__(self) -> str:

@@ -74,16 +74,13 @@ class AsyncWaiting:
             ) from None
 
     async def send(self, *, timeout: float | None = None) -> Turn:
-        """Take it out of the queue and say it now, as `AsyncChat.send`, which see."""
+        """Send it as soon as nothing runs, ahead of what else waits, and wait until its turn has ended.
+
+        It stays its author's. Otherwise as `AsyncChat.send`, but that a message which still waits when the caller leaves
+        goes on waiting.
+        """
         self._check()
-        message = self._latest
-        try:
-            await self.remove()
-        except Refused:
-            if turn_with(self._line.state, self.id) is None:
-                raise
-            return await self.wait(timeout=timeout)  # It went by itself meanwhile.
-        return await finish(self._line.say(message), timeout)
+        return await finish(self._line.send_on(self.id, self._latest), timeout)
 
     def _check(self) -> None:
         if not self.waits:

@@ -102,7 +102,7 @@ async def test_Q2_a_message_behind_a_turn_is_sent_once(
     await agrees(chat, real)
 
 
-async def test_Q4_a_message_that_nothing_starts_is_taken_back_and_sent_once(
+async def test_Q4_a_message_that_nothing_starts_is_started_from_here_once(
     chat: AsyncChat, agent: ByHand, real: RealHost, how: Cut
 ) -> None:
     agent.echoes = False
@@ -110,7 +110,7 @@ async def test_Q4_a_message_that_nothing_starts_is_taken_back_and_sent_once(
     await until(lambda: chat.state == "running")
     second = asyncio.create_task(chat.send("three"))
     await until(lambda: chat.waiting)
-    real.cut_at("chat/pendingMessageRemoved", how)
+    real.cut_at("chat/turnStarted", how)
     await chat.stop()
     await first
     agent.say("done")
@@ -136,7 +136,7 @@ async def test_G1_steering_is_read_once(chat: AsyncChat, agent: ByHand, real: Re
 async def test_Q4_a_held_message_is_sent_once(
     held: AsyncChat, agent: ByHand, real: RealHost, how: Cut
 ) -> None:
-    real.cut_at("chat/pendingMessageRemoved", how)
+    real.cut_at("chat/turnStarted", how)
     assert (await asyncio.wait_for(held.waiting[1].send(), 10)).text == "b"
     await until(lambda: len(held.turns) == 5 and held.state == "idle")
     assert agent.texts == ["one", "two", "b", "a", "c"]

@@ -12,7 +12,7 @@ from jupyter_ahp import AsyncChat, Refused, TurnFailed
 from jupyter_ahp.client.connection import Connection
 from jupyter_ahp.client.host import Host
 from jupyter_ahp.client.model import Markdown, Steering
-from jupyter_ahp.host.ports import Capabilities
+from jupyter_ahp.host.ports import Capabilities, Principal
 from tests.client.real_host import ByHand, RealHost, until
 from tests.host.harness import WireClient, message
 
@@ -123,6 +123,48 @@ async def test_Q4_after_a_stop_it_stays_and_tidying_starts_nothing(chat: AsyncCh
     assert (await a.send()).message.text == "A"
     await until(lambda: len(chat.turns) == 4)
     assert agent.texts == ["first", "A", "b", "c"]
+    with pytest.raises(Refused, match="sent already"):
+        await a.send()
+
+
+async def test_Q2_sent_on_while_a_turn_runs_it_waits_for_its_turn_and_stays_its_authors(
+    chat: AsyncChat, agent: ByHand, real: RealHost
+) -> None:
+    first = await running(chat, agent)
+    bob = WireClient(real.host, principal=Principal("user:bob", "Bob"))
+    await bob.initialize(chat.uri)
+    queued = {"kind": "queued", "id": "x", "message": message("bob's")}
+    await bob.do(chat.uri, "chat/pendingMessageSet", **queued)
+    await chat.queue("mine")
+    [his, _mine] = chat.waiting
+    with pytest.raises(TimeoutError):
+        await his.send(timeout=0.05)
+    assert words(chat) == ["bob's", "mine"]
+    sending = asyncio.create_task(his.send())
+    await chat.stop()
+    agent.say("done", "done")
+    assert (await asyncio.wait_for(sending, 5)).message.text == "bob's"
+    await first
+    await until(lambda: len(chat.turns) == 3 and chat.state == "idle")
+    sent = bob.state(chat.uri)["turns"][1]["message"]
+    assert (sent["text"], sent["_meta"]["jupyter-ahp.sender"]) == ("bob's", "user:bob")
+    assert agent.texts == ["first", "bob's", "mine"]
+    await bob.drop()
+
+
+async def test_a_sender_behind_a_turn_is_refused_what_the_host_would_not_start(
+    chat: AsyncChat, agent: ByHand
+) -> None:
+    first = await running(chat, agent)
+    second = asyncio.create_task(chat.send("second"))
+    await until(lambda: chat.waiting)
+    await chat.archive()
+    await chat.stop()
+    await first
+    with pytest.raises(Refused, match="archived"):
+        await asyncio.wait_for(second, 5)
+    await until(lambda: not chat.waiting)
+    assert agent.texts == ["first"]
 
 
 async def test_a_message_that_fails_raises_where_it_is_waited_for(chat: AsyncChat, agent: ByHand) -> None:
@@ -212,7 +254,7 @@ async def test_Q4_it_goes_past_what_a_stop_left_in_the_queue(chat: AsyncChat, ag
     assert agent.texts == ["first", "sent", "queued"]
 
 
-async def test_Q4_one_that_somebody_starts_while_it_is_taken_back_is_not_said_twice(
+async def test_Q4_one_that_starts_while_it_is_started_from_here_is_not_said_twice(
     chat: AsyncChat, agent: ByHand, real: RealHost
 ) -> None:
     first = await running(chat, agent)
