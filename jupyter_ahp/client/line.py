@@ -69,17 +69,12 @@ class Line:
                 yield turn
 
     async def _start(self, action: Json) -> None:
-        over = False
-        answer = self.dispatch(action)
+        """Done when the turn runs. Leaving earlier stops it."""
         try:
-            await answer
-            over = True
-        except Refused:
-            over = True
+            await self.dispatch(action)
+        except asyncio.CancelledError:
+            self._leave(action["turnId"])
             raise
-        finally:
-            if not over:
-                self._leave(action["turnId"])
 
     async def _begin(self, message: Json) -> str | None:
         """Start its turn: the id; None where somebody else's was faster."""
@@ -122,7 +117,7 @@ class Line:
                 if "activeTurn" not in state and (now or _is_stuck(state, behind)):
                     start = _start_of(message)
                     try:
-                        await self.dispatch({**start, "queuedMessageId": waiting})
+                        await self._start({**start, "queuedMessageId": waiting})
                     except Refused:
                         if self.mirror.ended is not None or _latest(self.state) == _latest(state):
                             raise
