@@ -9,6 +9,7 @@ let in when it subscribed.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -72,6 +73,10 @@ _COVERS: Final[Mapping[str, frozenset[str]]] = {
 """P9: what a session's operations cover of its chats'."""
 
 _OPEN: Final[tuple[str, ...]] = ()
+_CARRIED: Final = re.compile(
+    r"/attachments/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/[^/]+$"
+)
+"""What the name of such a file ends in. Whether it is one is looked at where it is read."""
 
 TAKES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -149,7 +154,7 @@ TAKES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "terminal/claimed": ("terminal:write",),
         "terminal/titleChanged": ("terminal:write",),
         "terminal/cleared": ("terminal:write",),
-        "resourceRead": ("resource:read",),
+        "resourceRead": ("resource:read",),  # or what reading a chat takes, for what its messages carry
         "resourceList": ("resource:read",),
         "resourceResolve": ("resource:read",),
         "createResourceWatch": ("resource:read",),
@@ -191,6 +196,9 @@ def takes(name: str, content: Json) -> tuple[str, ...] | None:
                 needed += ("chat:send",)
             if content.get("source") is not None:
                 needed += ("chat:turns",)
+        case "resourceRead" | "resourceResolve":
+            if _CARRIED.search(content["uri"]):  # what a message carries is a part of its chat (P1)
+                needed = ("chat:turns",)
         case "resourceRequest":
             if content.get("write"):
                 needed += ("resource:write",)

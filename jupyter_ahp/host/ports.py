@@ -473,7 +473,7 @@ class Store(ABC):
     def attachments_dir(self, session_id: str) -> Path:
         """Where the files live that a session's messages carry: an absolute path. It goes with the session.
 
-        The folder need not be there; the one that it is in is, once the session was put.
+        The folder is called `attachments`, and need not be there; the one that it is in is, once the session was put.
         """
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """The files that clients may read and change: AHP 5.3, P1, P9.
 
 A `file:` URI is served where it lies, links resolved, in the directory that the server serves, in a directory of an open
-session, or (to be read) among what an open session's messages carry. The operation is the gate's to allow
-(`resource:read`, `resource:write`), the place is this module's. A URI whose authority is a connected client's id is
+session, or (to be read, by whoever may read chats) among what an open session's messages carry. The operation is the
+gate's to allow (`resource:read`, `resource:write`), the place is this module's. A URI whose authority is a connected client's id is
 that client's: the request is passed on to it.
 """
 
@@ -136,7 +136,7 @@ async def _transfer(connection: Connection, method: str, params: Json, work: Cal
         return answer
     moves = method == "resourceMove"
     source, destination = _path(params["source"]), _path(params["destination"])
-    places = await _places(connection)
+    places = await _places(connection)  # whoever may do this may do both
 
     def transfer() -> None:
         found = places.find(source, follow=not moves, write=moves, itself=moves)
@@ -151,9 +151,9 @@ async def resource_request(connection: Connection, params: Json) -> Json:
     """May this person do that there? Nobody is asked: the role and the place decide."""
     if (answer := await _passed_on(connection, "resourceRequest", params)) is not None:
         return answer
-    places = await _places(connection)
-    path = _path(params["uri"])
-    await asyncio.to_thread(places.find, path, follow=True, write=params.get("write") is True)
+    path, writes = _path(params["uri"]), params.get("write") is True
+    places = await _places(connection, "resource:write" if writes else "resource:read")
+    await asyncio.to_thread(places.find, path, follow=True, write=writes)
     return {}
 
 
@@ -193,17 +193,20 @@ def _within(path: str, top: str) -> bool:
     return path == top or path.startswith(os.path.join(top, ""))
 
 
-async def _places(connection: Connection) -> _Places:
-    host = connection.host
-    served = [host.options.default_directory] if host.options.default_directory else []
-    if not await connection.gate.may("session:read"):
-        return _Places(served, [])
+async def _places(connection: Connection, operation: str = "resource:read") -> _Places:
+    """Where this person may do that; what messages carry goes with reading the chats (P1)."""
+    host, gate = connection.host, connection.gate
     sessions = [session for session in host.sessions.values() if session.opened]
-    carried = [host.store.attachments_dir(session.id) for session in sessions]
-    own = [
-        path for session in sessions for uri in session.state["workingDirectories"] if (path := path_of(uri))
-    ]
-    return _Places(served + own, carried)
+    open_: list[str] = []
+    if await gate.may(operation):
+        open_ += [host.options.default_directory] if host.options.default_directory else []
+        if await gate.may("session:read"):
+            uris = [uri for session in sessions for uri in session.state["workingDirectories"]]
+            open_ += [path for uri in uris if (path := path_of(uri)) is not None]
+    is_reader = await gate.may("chat:turns")
+    return _Places(
+        open_, [host.store.attachments_dir(session.id) for session in sessions] if is_reader else []
+    )
 
 
 def _path(uri: str) -> str:
@@ -226,7 +229,7 @@ async def _change(
     connection: Connection, uri: str, work: Callable[[str], None], *, itself: bool = False
 ) -> None:
     path = _path(uri)
-    places = await _places(connection)
+    places = await _places(connection, "resource:write")
     await _do(lambda: work(places.find(path, follow=not itself, write=True, itself=itself)), path)
 
 

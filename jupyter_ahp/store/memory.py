@@ -76,13 +76,16 @@ class MemoryStore(Store):
         for key in [key for key in self._chats if key[0] == session_id]:
             del self._chats[key]
         if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self.attachments_dir(session_id), ignore_errors=True)
+            folder = self._folder / folder_name(session_id)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def attachments_dir(self, session_id: str) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="jupyter-ahp-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return self._folder / folder_name(session_id)
+        folder = self._folder / folder_name(session_id)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / "attachments"
 
     async def put_chat(self, session_id: str, record: ChatRecord) -> None:
         self._chat(session_id, record.uri).record = encode(record, f"The chat {record.uri}")

@@ -160,6 +160,7 @@ def test_P_what_takes_nothing_is_named_here() -> None:
         "resourceRequest",
     }
     assert takes("subscribe", {"channel": "ahp-chat:/c"}) == ("chat:turns",)
+    assert takes("resourceRead", {"uri": "file:///x"}) == ("resource:read",)
     assert takes("resourceRequest", {"uri": "file:///x"}) == ("resource:read",)
     assert takes("resourceRequest", {"uri": "file:///x", "write": True}) == ("resource:write",)
 

@@ -231,19 +231,48 @@ async def test_what_a_message_carries_is_read_and_not_written(client: Sender) ->
     assert await client.request("resourceRequest", uri=kept["uri"]) == {}
 
 
-async def test_P1_without_sessions_only_what_the_server_serves(agent: Scripted, root: Path) -> None:
-    grants = Grants({"reader": ["resource:read"]}, {"ana": "reader"})
-    host = Host(MemoryStore(), [agent], HostOptions(default_directory=str(root), grants=grants))
+@pytest.mark.parametrize(
+    ("granted", "reads_served", "reads_carried", "reads_work"),
+    [
+        ("resource:read", True, False, False),
+        ("chat:turns", False, True, False),
+        ("session:read", False, True, False),
+        ("resource:write", False, False, False),
+        ("resource:read session:read", True, True, True),
+    ],
+)
+async def test_P1_a_file_takes_its_operation_and_a_chat_s_pictures_take_the_chat(
+    agent: Scripted, root: Path, granted: str, reads_served: bool, reads_carried: bool, reads_work: bool
+) -> None:
+    grants = Grants({"reader": granted.split()}, {"ana": "reader"})
+    options = HostOptions(default_directory=str(root / "sub"), grants=grants)
+    host = Host(MemoryStore(), [agent], options)
     await host.start()
     owner, ana = Sender(host), Sender(host, principal=Principal("user:ana", "Ana"))
     await owner.initialize()
     await ana.initialize()
-    [kept] = await sent(owner, inline(PNG))
+    (root / "sub" / "plain").write_text("served")
+    looks_like_one = root / "sub" / "attachments" / "f47ac10b-58cc-4372-a567-0e02b2c3d479"
+    looks_like_one.mkdir(parents=True)
+    (looks_like_one / "x").write_text("served")
+    chat = await owner.create(S, workingDirectories=[root.as_uri()])
+    [kept] = await sent(owner, inline(PNG), chat=chat)
 
-    assert (await ana.request("resourceRead", uri=(root / "a.csv").as_uri()))["data"] == "a,b\n"
-    assert (await ana.fails("resourceRead", uri=kept["uri"])).code == DENIED
-    needs = (await ana.fails("resourceRequest", uri=root.as_uri(), write=True)).data["jupyter-ahp.needs"]
-    assert needs == ["resource:write"]
+    for uri, reads in (
+        ((root / "sub" / "plain").as_uri(), reads_served),
+        ((looks_like_one / "x").as_uri(), reads_served and reads_carried),
+        (kept["uri"], reads_carried),
+        ((root / "a.csv").as_uri(), reads_work),
+    ):
+        for method in ("resourceRead", "resourceResolve"):
+            if reads:
+                await ana.request(method, uri=uri)
+            else:
+                assert (await ana.fails(method, uri=uri)).code == DENIED
+
+    if granted != "resource:write":
+        needs = (await ana.fails("resourceRequest", uri=root.as_uri(), write=True)).data["jupyter-ahp.needs"]
+        assert needs == ["resource:write"]
     await owner.drop()
     await ana.drop()
     await host.stop()

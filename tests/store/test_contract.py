@@ -269,6 +269,26 @@ async def test_T6_sequence_numbers_are_given_once(kept: Kept) -> None:
         await store.reserve(0)
 
 
+async def test_A2_each_session_has_a_place_for_what_its_messages_carry(kept: Kept) -> None:
+    places = {}
+    for text in STORABLE:
+        await kept.store.put_session(session(text))
+        places[text] = kept.store.attachments_dir(text)
+        places[text].mkdir(mode=0o700)
+        (places[text] / "x").write_text(text)
+    assert len(set(places.values())) == len(STORABLE)
+    assert all(place.is_absolute() for place in places.values())
+
+    store = await kept.restart()
+    first, *others = STORABLE
+    await store.delete_session(first)
+
+    assert not places[first].exists()
+    assert {text: store.attachments_dir(text) for text in STORABLE} == places
+    assert [(places[text] / "x").read_text() for text in others] == others
+    assert len(await store.sessions()) == len(others)
+
+
 async def test_claiming_twice_is_ours_twice(kept: Kept) -> None:
     assert await kept.store.claim(SESSION) is None
     assert await kept.store.claim(SESSION) is None
