@@ -183,6 +183,7 @@ async def reconnect(connection: Connection, params: Json) -> Json:
 
 
 async def subscribe(connection: Connection, params: Json) -> Json:
+    await connection.room()  # many large chats may be asked for at once: what was asked for is no backlog
     channel = await connection.host.channel(_uri(connection, params["channel"]))
     latency = (params.get("delivery") or {}).get("maxLatencyMs") or 0
     turns = (params.get("view") or {}).get("turns")

@@ -585,7 +585,7 @@ async def test_text_waits_joined_behind_a_slow_network_and_others_do_not(
 
 
 @pytest.mark.usefixtures("narrow")
-async def test_a_snapshot_that_waits_is_not_overtaken_by_text_from_before_it(
+async def test_a_snapshot_waits_for_room_and_is_not_overtaken_by_text_from_before_it(
     host: Host, client: WireClient, talk: Talk
 ) -> None:
     chat = await talking(client, talk, S, "a")
@@ -595,12 +595,15 @@ async def test_a_snapshot_that_waits_is_not_overtaken_by_text_from_before_it(
     slow.wire.stalled = True
     for _ in range(30):
         talk.sinks["a"].markdown("x" * 100)
-    answer, taken = slow.ask("subscribe", {"channel": chat})
-    await taken
+    answer, handed = slow.ask("subscribe", {"channel": chat})
+    taken = asyncio.ensure_future(handed)
+    await asyncio.sleep(0.01)
+    assert not taken.done()
 
     talk.sinks["a"].markdown("y")
     slow.wire.stalled = False
     slow.wire.pass_on()
+    await taken
     await answer
 
     assert text_of(slow, chat) == "x" * 3000 + "y"
