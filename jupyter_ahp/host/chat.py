@@ -384,7 +384,10 @@ class Chat:
             await self.turns.truncate(keep, say)
         finally:
             self.waiting.given_back()  # what ran, ran out of it
-        self.saver.soon()
+        try:
+            await self.saver.now()  # what can be undone can be undone after a crash
+        except StoreError as error:
+            log.warning("What was rewound in %s cannot be brought back after a crash: %s", self.uri, error)
         if keep is None:
             self.turns.forget()
 
