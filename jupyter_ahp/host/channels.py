@@ -178,6 +178,10 @@ class Channel:
         """The state as it goes to a client; `turns` is a view's, of chats only."""
         return {**self.state, **self.overlay()}
 
+    def shows(self, kind: str, viewer: Connection) -> bool:
+        """Whether actions of that type are for this viewer (V5)."""
+        return visible_to(kind, viewer.version)
+
     def view(self, viewer: Connection, begins: str | None) -> None:
         """A watcher's view begins at this cursor; None: it has everything. Only chats are given in pages."""
 
@@ -211,8 +215,22 @@ class Channel:
             return
         kind = envelope.action["type"]
         for connection in self.watchers:
-            if visible_to(kind, connection.version):
+            if self.shows(kind, connection):
                 connection.deliver(envelope)
+
+
+class RootChannel(Channel):
+    """The root's state, its terminals only for those who may see terminals."""
+
+    def snapshot(self, viewer: Connection | None = None, turns: int | None = None) -> Json:
+        state = super().snapshot(viewer, turns)
+        if viewer is not None and not viewer.gate.holds("terminal:read"):
+            state.pop("terminals", None)
+        return state
+
+    def shows(self, kind: str, viewer: Connection) -> bool:
+        seen = kind != "root/terminalsChanged" or viewer.gate.holds("terminal:read")
+        return seen and super().shows(kind, viewer)
 
 
 class ChatChannel(Channel):

@@ -22,10 +22,12 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
+from ..protocol.meta import ran_command
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
 from .channels import ChatChannel
+from .commands import command_of, marked
 from .envelope import STREAMED, Envelope
 from .inputs import find_call, find_request, missing_answers
 from .pending import Cause, can_resume
@@ -34,7 +36,7 @@ from .recovery import restore
 from .references import MAY_READ, points_at_chats
 from .saver import Saver
 from .snapshots import Snapshots
-from .titles import title_of
+from .titles import title_of, title_of_command
 from .turns import Turns
 from .waiting import Waiting
 
@@ -317,15 +319,21 @@ class Chat:
 
         Raises `Refused` and `StoreError`: then it did not start.
         """
-        turn_id, message = action["turnId"], action["message"]
+        turn_id = action["turnId"]
         self._check_start(turn_id)
+        text = action["message"]["text"]
+        command = command_of(text) if self.session.host.terminals.on else None
+        message = marked(action["message"], command is not None)
+        action = {**action, "message": message}
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
         if rewind.forget_cut(self.record):
             self.saver.soon()
         envelope = self.publish(action, origin)
-        self.session.first_words(self, title_of(message["text"]))
+        self.session.first_words(
+            self, title_of(text) if command is None else title_of_command(command), command
+        )
         self.turns.run()
         return envelope
 
@@ -388,8 +396,8 @@ class Chat:
             await self.saver.now()  # what can be undone can be undone after a crash
         except StoreError as error:
             log.warning("What was rewound in %s cannot be brought back after a crash: %s", self.uri, error)
-        if keep is None:
-            self.turns.forget()
+        if all(ran_command(turn["message"]) for turn in self.state["turns"]):
+            self.turns.forget()  # the backend was sent nothing of what is left (X3, X4)
 
     async def undo_rewind(self) -> int:
         """Bring back what the last rewind cut, for everyone; how many turns. Raises `ProtocolError`."""

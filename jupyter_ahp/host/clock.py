@@ -14,5 +14,9 @@ def now() -> str:
     return stamp
 
 
+def wall_ms() -> int:
+    return round(time.time() * 1000)
+
+
 def monotonic_ms() -> float:
     return time.monotonic() * 1000

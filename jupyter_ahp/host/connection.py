@@ -117,7 +117,7 @@ class Connection:
     ) -> None:
         self.host = host
         self.principal = principal
-        self.gate = Gate(host.options.grants.role_of(principal), authorize)
+        self.gate = Gate(host.options.grants.role_of(principal), authorize, commands=host.terminals.on)
         self.client: Client | None = None
         self.version = "0"
         self.spelling = PLAIN

@@ -13,11 +13,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..protocol import uris
 from ..protocol.errors import PERMISSION_DENIED, ProtocolError
 from . import clock
+from .commands import command_of
 from .ports import Json, Principal
 from .rewind import UNDO_REWIND
 
@@ -183,8 +184,11 @@ CHANNELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """What it takes to read a channel, by its kind: for `subscribe`, `initialize` and `reconnect` alike."""
 
 
-def takes(name: str, content: Json) -> tuple[str, ...] | None:
-    """What it takes to make this request (`content`: its params) or to dispatch this action; None if nobody may."""
+def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...] | None:
+    """What it takes to make this request (`content`: its params) or to dispatch this action; None if nobody may.
+
+    `commands`: a message may be one that runs in a terminal (M5).
+    """
     needed = TAKES.get(name)
     if needed is None:
         return None
@@ -196,6 +200,11 @@ def takes(name: str, content: Json) -> tuple[str, ...] | None:
                 needed += ("chat:send",)
             if content.get("source") is not None:
                 needed += ("chat:turns",)
+            if commands and _is_command(content.get("initialMessage")):
+                needed += ("terminal:create",)
+        case "chat/turnStarted" | "chat/pendingMessageSet":
+            if commands and _is_command(content.get("message")):
+                needed += ("terminal:create",)
         case "resourceRead" | "resourceResolve":
             if _CARRIED.search(content["uri"]):  # what a message carries is a part of its chat (P1)
                 needed = ("chat:turns",)
@@ -205,6 +214,11 @@ def takes(name: str, content: Json) -> tuple[str, ...] | None:
             if content.get("read") or not content.get("write"):
                 needed += ("resource:read",)
     return needed
+
+
+def _is_command(message: Any) -> bool:
+    text = message.get("text") if isinstance(message, dict) else None
+    return isinstance(text, str) and command_of(text) is not None
 
 
 def to_read(channel: str) -> tuple[str, ...] | None:
@@ -299,8 +313,10 @@ def _meant(grant: object) -> list[str]:
 class Gate:
     """What one connection may do. `authorize` is Jupyter's authorizer; None where there is none."""
 
-    def __init__(self, role: Role, authorize: Authorize | None) -> None:
+    def __init__(self, role: Role, authorize: Authorize | None, *, commands: bool = False) -> None:
+        """`commands`: a message may be one that runs in a terminal."""
         self.role = role
+        self.commands = commands
         self._authorize = authorize
         self._said: dict[Asks, tuple[float, bool]] = {}
         """The authorizer's last answers, and when they were given."""
@@ -319,7 +335,7 @@ class Gate:
 
     async def check(self, name: str, content: Json) -> None:
         """Raises `ProtocolError` -32009 if this connection may not make this request."""
-        needed = takes(name, content)
+        needed = takes(name, content, commands=self.commands)
         if needed is None:
             raise ProtocolError(PERMISSION_DENIED, f"Not done: nobody is granted {name}.")
         reason = await self.refusal(needed)

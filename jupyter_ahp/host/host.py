@@ -18,16 +18,28 @@ from ..protocol import status, uris
 from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
-from .channels import Channel, Hub
+from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
 from .connection import Client, Connection
 from .envelope import PLAIN, Envelope, Spelling, encode, respell
 from .files import Files
 from .grants import Authorize, Grants, takes
 from .methods import METHODS
-from .ports import Agent, Frame, Json, Principal, SessionRecord, Store, StoreError, Transport, Unreadable
+from .ports import (
+    Agent,
+    Frame,
+    Json,
+    Principal,
+    Ptys,
+    SessionRecord,
+    Store,
+    StoreError,
+    Transport,
+    Unreadable,
+)
 from .roster import Roster
 from .session import Session
+from .terminals import Terminals
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +68,8 @@ class HostOptions:
     """Who may do what; by default, everybody everything."""
     attachment_fetch_limit_bytes: int = 32 * 1024 * 1024
     """What a client says is larger is not asked of it (A4); 0: everything is."""
+    ptys: Ptys | None = None
+    """Where terminals and `!` commands run; None: there are none here, and a leading `!` is plain text."""
     on_activity: Callable[[], None] | None = None
     """Called when a turn starts, while one runs (every few seconds), and when it ends."""
 
@@ -72,7 +86,8 @@ class Host:
         self.files = Files()
         self.writing = asyncio.Lock()
         """Held while a client writes a file."""
-        self.root = Channel(uris.ROOT, "root", {"agents": []})
+        self.terminals = Terminals(self, options.ptys)
+        self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
         self.clients: dict[str, Client] = {}
@@ -104,6 +119,7 @@ class Host:
         for failure in await asyncio.gather(*ends, return_exceptions=True):
             if isinstance(failure, BaseException):
                 log.error("A part of the host did not close", exc_info=failure)
+        await self.terminals.close()
         await self.hub.sequence.close()
         await self.store.close()
 
@@ -138,7 +154,7 @@ class Host:
                     record = Unreadable(record.id, "its document", f"it is damaged: {error!r}")
             log.error("Session %s cannot be read (%s): %s", record.id, record.path, record.reason)
             self.unreadable.append(record)
-        self.root.state = {"agents": agents, "activeSessions": len(self.sessions)}
+        self.root.state = {**self.root.state, "agents": agents, "activeSessions": len(self.sessions)}
 
     @staticmethod
     def settle(record: SessionRecord) -> None:
@@ -275,6 +291,7 @@ class Host:
         self.tell_root("root/sessionRemoved", {"session": session.uri}, session.provider)
         self.count_sessions()
         await session.close(gone=True)
+        await self.terminals.end_of_session(session.uri)
         try:
             await self.store.delete_session(session.id)
         except StoreError as error:
@@ -306,7 +323,10 @@ class Host:
         if (session := self.session_named(uri)) is not None:
             return session.channel
         chat = self.chat_named(uri)
-        return chat.channel if chat is not None else None
+        if chat is not None:
+            return chat.channel
+        terminal = self.terminals.named(uri)
+        return terminal.channel if terminal is not None else None
 
     async def channel(self, uri: str) -> Channel:
         """The channel of that (canonical) URI, loaded. Raises `ProtocolError`: -32001, or -32008 (U6)."""
@@ -323,6 +343,8 @@ class Host:
             chat = self.chat_named(uri)
             if chat is not None:
                 return await chat.loaded()
+        elif kind == "terminal":
+            return await self.terminals.channel(uri)
         else:
             raise ProtocolError(NOT_FOUND, f"Resource not found: {uri}")
         raise channel_not_found(uri)
@@ -443,7 +465,8 @@ class Host:
         client = connection.client
         assert client is not None, "dispatched after the handshake"
         session, chat = self.session_named(uri), self.chat_named(uri)
-        if uri != uris.ROOT and session is None and chat is None:
+        terminal = self.terminals.named(uri)
+        if uri != uris.ROOT and session is None and chat is None and terminal is None:
             return
         if not isinstance(action.get("type"), str):
             connection.reject(uri, action, client_seq, "An action needs a type.")
@@ -455,13 +478,15 @@ class Host:
             chat.admit(connection, client_seq, action)
         elif session is not None:
             await session.admit(connection, client_seq, action)
+        elif terminal is not None:
+            terminal.admit(connection, client_seq, action)
         else:
             self._root_action(connection, client_seq, action)
 
     @staticmethod
     async def _refusal(connection: Connection, uri: str, action: Json) -> str | None:
         """Why this person may not dispatch this action (P1 to P9); None if they may."""
-        needed = takes(action["type"], action)
+        needed = takes(action["type"], action, commands=connection.gate.commands)
         if needed is not None:
             return await connection.gate.refusal(needed)
         return rejection(action, uris.channel_kind(uri)) or f"This host does not act on {action['type']}."

@@ -21,10 +21,11 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
-from ..protocol.versions import knows_canvases, negotiate, state_for, visible_to
+from ..protocol.versions import knows_canvases, negotiate, state_for
 from .branching import Branch, branch, move
 from .channels import UNKNOWN, Channel
 from .chat import Refused
+from .commands import PREFIX
 from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Later, Methods, NoVersion
 from .envelope import Spelling
@@ -118,6 +119,8 @@ async def initialize(connection: Connection, params: Json) -> Json:
     if directories:
         result["defaultDirectory"] = directories[0]
     result["completionTriggerCharacters"] = list(TRIGGERS)
+    if host.terminals.on:
+        result["terminalCommandPrefix"] = PREFIX
     host.look_again()
     return result
 
@@ -161,8 +164,8 @@ async def reconnect(connection: Connection, params: Json) -> Json:
     channels, missing = await _channels(connection, params["subscriptions"])
     for channel in channels:
         _join(connection, channel, client.latencies.get(channel.uri, 0))
-    uri_set = {channel.uri for channel in channels}
-    host.keep_client(client.client_id, uri_set)
+    shown = {channel.uri: channel for channel in channels}
+    host.keep_client(client.client_id, shown)
     seen = params["lastSeenServerSeq"]
     since = None
     if not client.wants_snapshot and not client.missed_some(seen) and seen <= host.hub.sequence.last:
@@ -177,7 +180,7 @@ async def reconnect(connection: Connection, params: Json) -> Json:
     actions = [
         envelope.params(connection.spelling)
         for envelope in since
-        if envelope.channel in uri_set and visible_to(envelope.action["type"], connection.version)
+        if envelope.channel in shown and shown[envelope.channel].shows(envelope.action["type"], connection)
     ]
     return {"type": "replay", "actions": actions, "missing": missing}
 
@@ -458,6 +461,14 @@ async def completions(connection: Connection, params: Json) -> Json:
         return {"items": []}
 
 
+async def create_terminal(connection: Connection, params: Json) -> None:
+    connection.host.terminals.create(connection, _uri(connection, params["channel"]), params)
+
+
+async def dispose_terminal(connection: Connection, params: Json) -> None:
+    await connection.host.terminals.dispose(_uri(connection, params["channel"]))
+
+
 METHODS: Methods = {
     "ping": (ping, False),
     "initialize": (initialize, True),
@@ -476,4 +487,6 @@ METHODS: Methods = {
     "fetchTurns": (fetch_turns, True),
     "completions": (completions, False),
     **RESOURCES,
+    "createTerminal": (create_terminal, True),
+    "disposeTerminal": (dispose_terminal, True),
 }

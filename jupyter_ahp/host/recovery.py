@@ -8,19 +8,18 @@ from __future__ import annotations
 import logging
 
 from ..protocol import status
-from ..protocol.meta import sent_in
+from ..protocol.meta import ran_command, sent_in
 from ..protocol.reducers import REDUCERS
 from .ports import ChatRecord, Json, StoredChat
 
 log = logging.getLogger(__name__)
 
-INTERRUPTED: Json = {
+_INTERRUPTED: Json = {
     "kind": "error",
     "error": {
         "errorType": "interrupted",
         "message": "The server stopped while this was running. What was written is kept.",
     },
-    "resumable": True,
 }
 ELSEWHERE: Json = {
     "kind": "error",
@@ -30,6 +29,11 @@ ELSEWHERE: Json = {
     },
 }
 PROBLEMS = "jupyter-ahp.problems"
+
+
+def interrupted(message: Json) -> Json:
+    """How the turn of a message ends that ran when its server stopped. A command is not run twice unasked."""
+    return _INTERRUPTED if ran_command(message) else {**_INTERRUPTED, "resumable": True}
 
 
 def _still_waiting(stored: StoredChat) -> ChatRecord:
@@ -78,7 +82,7 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
     for action in stored.active_actions:
         state = reduce(state, action)
     if "activeTurn" in state:
-        part = ELSEWHERE if elsewhere else INTERRUPTED
+        part = ELSEWHERE if elsewhere else interrupted(stored.active["message"])
         state = reduce(
             state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": part}
         )

@@ -33,6 +33,8 @@ _MARKS = (
     (status.IS_READ, "session/isReadChanged", "isRead"),
     (status.IS_ARCHIVED, "session/isArchivedChanged", "isArchived"),
 )
+PROVISIONAL = "provisionalTitle"
+"""In a chat record's `meta`: the title that the chat has of a command, until its first message."""
 _COMPACT = ("resource", "title", "origin", "interactivity", "status")
 
 
@@ -306,11 +308,22 @@ class Session:
         for entry_id in held.keys() - wanted.keys():
             self._publish({"type": "session/inputNeededRemoved", "id": entry_id})
 
-    def first_words(self, chat: Chat, title: str) -> None:
-        """T8: the first message names what has no name."""
+    def first_words(self, chat: Chat, title: str, command: str | None) -> None:
+        """T8: the first message names what has no name, or has that of a command."""
         self.use()
-        if title and not self.summary_of(chat.uri)["title"]:
-            self.rename_chat(chat, title)
+        named, seeded = self.summary_of(chat.uri)["title"], chat.record.meta.get(PROVISIONAL)
+        if not title or (named and (command is not None or seeded != named)):
+            return
+        session_too = bool(named) and self.state["title"] == named
+        self.rename_chat(chat, title)
+        if session_too and self.state["title"] == named:
+            self._publish({"type": "session/titleChanged", "title": title})
+            self._tell(title=title)
+        if command is not None:
+            chat.record.meta[PROVISIONAL] = title
+        elif seeded is not None:
+            del chat.record.meta[PROVISIONAL]
+        chat.saver.soon()
 
     def rename_chat(self, chat: Chat, title: str) -> None:
         """A session of one chat is named with it."""
@@ -400,6 +413,7 @@ class Session:
         """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
         self.lose(chat)
         await chat.close(gone=True)
+        await self.host.terminals.end_of_chat(chat.uri)
         await self.saver.now()
         try:
             await self.host.store.delete_chat(self.id, chat.uri)

@@ -1,4 +1,4 @@
-"""T8: an untitled chat is named by its first message, in its own words."""
+"""T8: an untitled chat is named by its first message, in its own words, or until there is one by its first command."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def title_of(text: str) -> str:
         if any(character.isalnum() for character in words):
             return _cut(words)
     return _cut(_SPACE.sub(" ", text).strip())
+
+
+def title_of_command(line: str) -> str:
+    return _cut(_SPACE.sub(" ", line.splitlines()[0]).strip())
 
 
 def _cut(words: str) -> str:

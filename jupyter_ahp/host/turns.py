@@ -13,8 +13,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.meta import ran_command
 from . import clock
 from .branching import prefaces
+from .commands import Command, for_the_agent, told_of_commands
 from .ports import (
     Answer,
     Confirmation,
@@ -27,7 +29,7 @@ from .ports import (
     TurnFailed,
     TurnOver,
 )
-from .recovery import INTERRUPTED
+from .recovery import interrupted
 from .references import blocks_for, told_before
 from .sink import ChatSink, sendable
 
@@ -46,6 +48,8 @@ class _Run:
 
     sink: ChatSink
     began: float
+    command: Command | None = None
+    """What runs instead of the backend, which is told of it later (M5)."""
     task: asyncio.Task[None] | None = None
     sent: bool = False
     """The backend was handed the prompt: a stop is for it to take in."""
@@ -94,6 +98,8 @@ class Turns:
             active["id"], chat.publish, parts=active["responseParts"], steered=chat.waiting.steering_read
         )
         self._run = run = _Run(sink, clock.monotonic_ms())
+        if ran_command(active["message"]):
+            run.command = Command(chat, active["id"], active["message"]["text"])
         run.task = asyncio.create_task(self._work(run, active, state["turns"], tuple(self._stops)))
         chat.session.host.turn_changed()
 
@@ -112,7 +118,7 @@ class Turns:
                 if not isinstance(failure, TurnOver | asyncio.CancelledError):
                     log.exception("The agent of %s failed behind the end of its turn", self._chat.uri)
             elif _cancelled_by_us():
-                error = INTERRUPTED  # the event loop ends
+                error = interrupted(active["message"])  # the event loop ends
             else:
                 log.exception("The agent of %s failed", self._chat.uri)
                 name = self._chat.session.agent_name
@@ -126,13 +132,19 @@ class Turns:
     ) -> None:
         if before:
             await asyncio.wait(before)
+        if run.command is not None:
+            await run.command.run(run.sink)
+            return
         message = active["message"]
         model = message.get("model") or {}
         host = self._chat.session.host
         blocks = await blocks_for(host, message)
+        commands = told_of_commands(history, active["id"])
+        history = for_the_agent(history)
         said = prefaces(self._chat.record, history, active["id"])
-        for turn_id, pointers in (await told_before(host, history)).items():
-            said[turn_id] = f"{said[turn_id]}\n\n{pointers}" if turn_id in said else pointers
+        for told in (commands, await told_before(host, history)):
+            for turn_id, words in told.items():
+                said[turn_id] = f"{said[turn_id]}\n\n{words}" if turn_id in said else words
         conversation = await self._open()
         if run.sink.over:
             return  # stopped meanwhile: ends unsent (B2)
@@ -183,12 +195,17 @@ class Turns:
         self._run = None
         self._ended()
         self._chat.waiting.given_back()
-        self._chat.go_on("completed" if error is None else "failed")
+        self._chat.go_on("completed" if error is None or run.command is not None else "failed")
 
     def stop(self, say: Callable[[], object]) -> None:
         """A person's stop: `say` publishes `chat/turnCancelled`; then the backend is told. The turn has ended."""
+        command = self._run.command if self._run is not None else None
+        if command is not None:
+            command.stopped()
         self._halt(say)
         self._ended()
+        if command is not None:  # what waits goes on, however a command ended (Q2)
+            self._chat.go_on("completed")
 
     def _ended(self) -> None:
         """The turn that just ended is the chat's last: have it written."""
@@ -357,7 +374,8 @@ class Turns:
         """The server, or this chat here, stops: what runs ends so that it can be resumed."""
         if self._run is not None:
             turn_id, duration = self._run.sink.turn_id, self.duration()
-            end: Json = {"type": "chat/error", "turnId": turn_id, "duration": duration, "part": INTERRUPTED}
+            part = interrupted(self._chat.state["activeTurn"]["message"])
+            end: Json = {"type": "chat/error", "turnId": turn_id, "duration": duration, "part": part}
             self.stop(lambda: self._chat.publish(end))
         while tasks := self._stops | self._endings:
             await asyncio.wait(tasks)

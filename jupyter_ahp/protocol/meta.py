@@ -12,6 +12,13 @@ HOLD: Final = "jupyter-ahp.hold"
 """Of an action: true when it tidies what waits, and is to start nothing."""
 PENDING_ID: Final = "jupyter-ahp.pendingId"
 """Of a message, once it is a turn's or was read in one: the id under which it waited."""
+COMMAND: Final = "jupyter-ahp.command"
+"""Of a turn's message: true when the turn ran it as a command (M5), so that no agent was ever sent it."""
+
+
+def ran_command(message: dict[str, Any]) -> bool:
+    """Whether a turn's message was run as a command."""
+    return (message.get("_meta") or {}).get(COMMAND) is True
 
 
 def steering_of(part: dict[str, Any]) -> dict[str, Any] | None:

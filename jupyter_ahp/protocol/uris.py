@@ -24,6 +24,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _KINDS: Final[dict[str, ChannelKind]] = {
     "ahp-chat": "chat",
     "ahp-terminal": "terminal",
+    "agenthost-terminal": "terminal",  # as VS Code's agents window names the terminals that it asks for
     "ahp-changeset": "changeset",
     "ahp-resource-watch": "resourceWatch",
     "ahp-canvas": "canvas",
@@ -95,7 +96,9 @@ def _session_id(parts: _Parts) -> str | None:
 
 
 def _names_sessions(scheme: str) -> bool:
-    return scheme == "ahp-session" or not (scheme.startswith("ahp-") or scheme in _NOT_PROVIDERS)
+    return scheme == "ahp-session" or not (
+        scheme.startswith("ahp-") or scheme in _NOT_PROVIDERS or scheme in _KINDS
+    )
 
 
 def _is_id(text: str) -> bool:

@@ -317,6 +317,7 @@ BESIDE = {
     "resourceMove": ("resource:write",),
 }
 """What some of them take beside the first."""
+CLAIM = {"kind": "client", "clientId": "x"}
 
 
 def requests(chat: str) -> list[tuple[str, str, Json]]:
@@ -333,6 +334,8 @@ def requests(chat: str) -> list[tuple[str, str, Json]]:
         ("session:write", "moveChat", {"channel": chat, "destination": {"kind": "session", "session": S}}),
         ("chat:truncate", "x-jupyter-ahp/undoRewind", {"channel": chat}),
         ("chat:turns", "fetchTurns", {"channel": chat}),
+        ("terminal:create", "createTerminal", {"channel": "ahp-terminal:/t", "claim": CLAIM}),
+        ("terminal:dispose", "disposeTerminal", {"channel": "ahp-terminal:/t"}),
         ("chat:send", "completions", {"channel": chat, "kind": "userMessage", "text": "@", "offset": 1}),
         ("resource:read", "resourceRead", {"uri": NOWHERE}),
         ("resource:read", "resourceList", {"uri": NOWHERE}),
@@ -351,7 +354,7 @@ def test_P_the_requests_below_are_all_that_take_something() -> None:
 
 
 async def test_P2_P9_a_request_takes_its_operation(serve: MakeHost) -> None:
-    host = await serve("terminal:*")
+    host = await serve("terminal:read")
     owner, chat = await owner_of(host)
     ana = await ana_at(host)
 
@@ -375,7 +378,9 @@ async def test_P2_P9_and_nothing_more(serve: MakeHost) -> None:
         if method in ("authenticate", "moveChat", "x-jupyter-ahp/undoRewind"):
             words = "no agent asked for a token, the default chat does not move, nothing was rewound"
             assert (await ana.fails(method, **params)).code == -32602, words
-        elif method.startswith("resource"):
+        elif method == "createTerminal":
+            assert (await ana.fails(method, **params)).code == -32601, "this host has no terminals"
+        elif method.startswith("resource") or method == "disposeTerminal":
             assert (await ana.fails(method, **params)).code == -32008, "there is nothing"
         else:
             await ana.request(method, **params)

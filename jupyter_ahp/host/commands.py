@@ -1,0 +1,175 @@
+"""`!` commands: M5, Q2, Q3, S5, X4; AHP 1.4 (`terminalCommandPrefix`), 4.3 (content `terminal`).
+
+A turn whose text begins with `!` runs in a terminal of its own, as a tool call of the turn. Its agent is never sent it: the
+next message that it is sent tells what was run and what that said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..protocol.meta import COMMAND, ran_command
+from .ports import Json, Launch, ToolCall, TurnSink
+from .terminals import Terminal, first_path, uri_of
+
+if TYPE_CHECKING:
+    from .chat import Chat
+
+PREFIX: Final = "!"
+TOOL: Final = "terminal"
+PREVIEW: Final = 16_000
+"""How many characters of a command's output its turn keeps, at most."""
+_TOLD = 4_000  # of each command's output, for the model
+_TOLD_IN_ALL = 16_000
+_SHELLS = {"bash", "dash", "fish", "ksh", "sh", "zsh"}  # whose `-c` runs a line
+_ENVIRONMENT = {"PAGER": "cat", "GIT_PAGER": "cat"}  # nobody is there to turn the pages
+
+
+def command_of(text: str) -> str | None:
+    """The command that a message is; None for one that is for the agent, as a lone `!` is."""
+    return (text[len(PREFIX) :].strip() or None) if text.startswith(PREFIX) else None
+
+
+def marked(message: Json, runs: bool) -> Json:
+    """The message of a turn that begins, saying whether it runs as a command: the host's to say, and no client's."""
+    meta = {key: value for key, value in (message.get("_meta") or {}).items() if key != COMMAND}
+    if runs:
+        meta[COMMAND] = True
+    elif COMMAND not in (message.get("_meta") or {}):
+        return message
+    return {**message, "_meta": meta}
+
+
+class Command:
+    """The command of one turn."""
+
+    def __init__(self, chat: Chat, turn_id: str, text: str) -> None:
+        self._chat = chat
+        self._turn_id = turn_id
+        self._line = command_of(text) or text
+        self._call: ToolCall | None = None
+        self._terminal: Terminal | None = None
+
+    async def run(self, sink: TurnSink) -> None:
+        """Run it to its end, whatever its exit code. Being cancelled is a stop: it has ended, with all its group, after."""
+        call = self._call = sink.tool(
+            TOOL, title="Terminal", meta={"toolKind": "terminal", "language": "shellscript"}
+        )
+        call.run(
+            f"Running `{self._line}`", tool_input=json.dumps({"command": self._line}, ensure_ascii=False)
+        )
+        try:
+            terminal = self._terminal = self._start(call)
+        except (OSError, ValueError) as error:
+            call.failed(f"Not run: `{self._line}`", error=f"It could not start: {error}")
+            return
+        call.content([self._block(terminal)])
+        try:
+            await terminal.over.wait()
+        except BaseException:
+            assert terminal.pty is not None, "it was started"
+            await terminal.pty.kill()
+            raise
+        code = terminal.state["lifecycle"].get("exitCode")
+        if terminal.running:
+            done = "Goes on in the background"
+        else:
+            done = "Ran" if not code else f"Failed with exit code {code}"
+        call.done(f"{done}: `{self._line}`", content=[self._result(terminal)])
+
+    def stopped(self) -> None:
+        """A stop is about to end the turn: what it printed so far stays in the turn."""
+        if self._call is not None and self._terminal is not None:
+            content = [self._result(self._terminal)]
+            self._call.failed(f"Stopped: `{self._line}`", error="It was stopped.", content=content)
+
+    def _start(self, call: ToolCall) -> Terminal:
+        """Raises `OSError` and `ValueError`, with words."""
+        chat = self._chat
+        session, terminals = chat.session, chat.session.host.terminals
+        directory = first_path(session.host, session.directories)
+        if directory is None:
+            raise OSError(f"{session.directories[0]} is not a directory of this machine.")
+        if not os.path.isdir(directory):
+            raise OSError(f"there is no directory {directory}.")
+        if "\0" in self._line:
+            raise ValueError("a command cannot hold a NUL character.")
+        where = {"session": session.uri, "chat": chat.uri, "turnId": self._turn_id}
+        return terminals.launch(
+            uri_of(chat.uri, self._turn_id),
+            Launch(directory, argv=[_shell(), "-c", self._line], environment=_ENVIRONMENT),
+            title=self._line,
+            claim={"kind": "session", **where, "toolCallId": call.id},
+        )
+
+    @staticmethod
+    def _block(terminal: Terminal) -> Json:
+        return {"type": "terminal", "resource": terminal.uri, "title": terminal.state["title"], "isPty": True}
+
+    def _result(self, terminal: Terminal) -> Json:
+        preview, truncated = terminal.text(PREVIEW)
+        result: Json = {"preview": preview, "truncated": truncated}
+        code = terminal.state["lifecycle"].get("exitCode")
+        return {**self._block(terminal), "result": result if code is None else {"exitCode": code, **result}}
+
+
+def _shell() -> str:
+    shell = os.environ.get("SHELL") or ""
+    return shell if Path(shell).name in _SHELLS and os.access(shell, os.X_OK) else "/bin/sh"
+
+
+# ── What the agent is told ───────────────────────────────────────────────────────────────────────────────────────
+def for_the_agent(turns: Sequence[Json]) -> list[Json]:
+    """The turns that the agent was sent."""
+    return [turn for turn in turns if not ran_command(turn["message"])]
+
+
+def told_of_commands(turns: Sequence[Json], turn_id: str) -> dict[str, str]:
+    """What the agent is told of the commands ahead of each message of these turns, and of the one that is `turn_id`."""
+    told: dict[str, str] = {}
+    ran: list[Json] = []
+    for turn in turns:
+        if ran_command(turn["message"]):
+            ran.append(turn)
+        elif ran:
+            told[turn["id"]], ran = _told(ran), []
+    if ran:
+        told[turn_id] = _told(ran)
+    return told
+
+
+def _told(ran: list[Json]) -> str:
+    """The last of them, as far as there is room, in their order."""
+    said: list[str] = []
+    room = _TOLD_IN_ALL
+    for turn in reversed(ran):
+        one = _transcript(turn)
+        room -= len(one)
+        if room < 0:
+            said.append("(earlier commands are left out)")
+            break
+        said.append(one)
+    commands = "\n\n".join(reversed(said))
+    return f"Before this message, the person ran this in a terminal. It is for you to know, not to answer:\n\n{commands}"
+
+
+def _transcript(turn: Json) -> str:
+    line = command_of(turn["message"]["text"]) or ""
+    lines = [f"$ {line if len(line) <= _TOLD else line[:_TOLD] + '…'}"]
+    for part in turn["responseParts"]:
+        call = part.get("toolCall") or {}
+        for block in call.get("content") or ():
+            result = block.get("result") or {}
+            preview = result.get("preview") or ""
+            if result.get("truncated") or len(preview) > _TOLD:
+                preview = f"[…]\n{preview[-_TOLD:]}"
+            lines += [preview] if preview else []
+            if result.get("exitCode") is not None:
+                lines.append(f"(exit code {result['exitCode']})")
+        if error := (call.get("error") or {}).get("message"):
+            lines.append(f"({error})")
+    return "\n".join(lines)
