@@ -45,7 +45,7 @@ What you do:
 - A conversation that its backend keeps by itself says in `memory` what it needs to go on after a restart, and is
   handed it back in `Start.memory`. One that is told everything each turn builds it from `Prompt.history`.
 - `Prompt.blocks` is what the message's attachments became: text, an image, or a path. Say what you could not show.
-  `blocks_of(turn["message"])` gives the same for an earlier turn.
+  `blocks_of(turn["message"])` gives the same for an earlier turn; it reads files: call it in a thread.
 - What the host has to say on a turn is in `Prompt.prefaces`, for the model alone (B3).
 - A message for the turn that runs comes by `Conversation.steer`, if your capabilities say `steering`. Say
   `sink.steering_read` at the moment the model is told it; one that you did not get to is the host's again when the turn

@@ -129,8 +129,9 @@ class Prompt:
     history: Sequence[Json] = ()
     """The chat's ended turns, oldest first (AHP `Turn`); never to be changed."""
     prefaces: Mapping[str, str] = field(default_factory=dict)
-    """What the host has to say on a turn (B3), by turn id, such as what a side chat's source said (S6): for the model,
-    ahead of what that turn's message says, and nowhere else. A backend that is handed its history anew on each turn says
+    """What the host has to say on a turn (B3), by turn id, such as what a side chat's source said (S6), or the end of
+    another chat that an earlier message pointed at (A7): for the model, ahead of what that turn's message says, and
+    nowhere else. A backend that is handed its history anew on each turn says
     them each time; one with a memory of its own looks for this turn's alone."""
     so_far: Sequence[Json] = ()
     """For a resumed turn: the response parts that it already has, its error included. Else empty."""

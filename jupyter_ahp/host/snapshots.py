@@ -139,7 +139,9 @@ class _Settling:
         uri = attachment["uri"]
         try:
             async with self._line:
-                seconds = max(0.0, self._until - asyncio.get_running_loop().time())
+                seconds = self._until - asyncio.get_running_loop().time()
+                if seconds <= 0:
+                    raise TimeoutError
                 answer = await self._snapshots.ask(self._sender, uri, seconds)
         except TimeoutError:
             why = f"the client did not answer in {FETCH_SECONDS:.0f} s"

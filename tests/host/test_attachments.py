@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jupyter_ahp.host import snapshots
 from jupyter_ahp.host.attachments import BECAME, IMAGE_LIMIT, SNAPSHOT, TEXT_LIMIT, blocks_of, path_of
@@ -426,6 +428,17 @@ def test_A2_a_long_name_keeps_its_extension(label: str) -> None:
     assert os.path.splitext(name)[1] == (os.path.splitext(label)[1] or ".png")
 
 
+@given(st.text(max_size=200), st.sampled_from([None, "image/png", "text/plain", "x/../y"]))
+def test_A2_any_label_gives_a_name_that_any_system_can_hold(label: str, kind: str | None) -> None:
+    name = file_name(label, kind)
+
+    assert name
+    assert len(name.encode()) <= 120
+    assert not set(name) & set('\\/:*?"<>|\0\n\x7f')
+    assert name == name.rstrip(". ")
+    assert name.partition(".")[0].rstrip().upper() not in {"CON", "PRN", "AUX", "NUL", "COM1", "LPT9"}
+
+
 @pytest.mark.parametrize(
     "label", ["../../x", "a\0b", "x" * 300, "CON", "🦆", "dot.", "", "/etc/passwd", "C:\\x"]
 )
@@ -650,6 +663,7 @@ async def test_A3_a_client_that_never_answers_costs_its_attachment(
     assert agent.prompts[0].blocks[:9] == [PathBlock("a.csv", f"/only/mine/{number}") for number in range(9)]
     assert isinstance(agent.prompts[0].blocks[9], ImageBlock)
     assert caplog.text.count("did not answer") == 9
+    assert len(sender.asked) == 4, "nobody who does not answer is asked for more"
 
 
 async def test_A3_a_client_that_leaves_costs_its_attachment(
@@ -899,8 +913,8 @@ async def test_A10_a_steering_message_with_such_a_pin_fails_as_a_turn_of_its_own
     agent.capabilities = Capabilities(steering=True)
     taken: list[Steering] = []
 
-    async def steer(self: Line, given: Steering) -> bool:
-        taken.append(given)
+    async def steer(self: Line, message: Steering) -> bool:
+        taken.append(message)
         return True
 
     monkeypatch.setattr(Line, "steer", steer)
