@@ -312,6 +312,22 @@ async def test_T34_U6_the_derived_name_of_a_session_that_nobody_has_is_no_chat(
         assert (refused.value.code, refused.value.message) == (-32001, f"Resource not found: {chat}")
 
 
+@pytest.mark.parametrize("kind", OLDER, ids=named)
+async def test_U8_an_older_windows_name_for_another_chat_is_taken(server: JupyterServer, kind: Kind) -> None:
+    """It finds a chat's session in its name: `ahp-chat://<id>/<base64url(session)>`."""
+    async with window(server, kind) as client, window(server, NEWEST) as other:
+        identity = str(uuid.uuid4())
+        session = await client.create("puppet", identity)
+        await client.open(session)
+        peer = derived(session).replace("//default/", f"//{uuid.uuid4()}/")
+        assert await client.request("createChat", session, chat=peer) is None
+        assert (await client.subscribe(peer))["resource"] == peer
+        assert (await other.subscribe(f"ahp-session:/{identity}"))["chats"][1]["resource"] == peer
+        await other.subscribe(peer)
+        turn = await other.say(peer, "say hello")
+        assert await client.ended(peer, turn["id"]) == turn
+
+
 async def test_U5_the_derived_name_means_a_session_only_while_its_record_says_so(
     server: JupyterServer,
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import uuid
 
 import pytest
 
@@ -14,9 +16,11 @@ from tests.interop.window import (
     VSCODE_140,
     VSCODE_141,
     Kind,
+    Refused,
     Window,
     answer_text,
     started,
+    window,
 )
 from tests.mock_model import MockModel
 from tests.support.server import JupyterServer
@@ -364,3 +368,93 @@ async def test_T17_a_failure_says_what_it_was_and_may_be_taken_up_again(
         assert turn["responseParts"][-1]["content"] == "and on it goes"
         assert await one.refused(chat, resume)
         await chats.same()
+
+
+# ── T14 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("kind", [VSCODE_140, NEWEST], ids=named)
+async def test_T14_an_edit_is_shown_by_what_it_made_of_the_file(server: JupyterServer, kind: Kind) -> None:
+    folder = server.home.files / f"edits-{uuid.uuid4()}"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("as it was")
+    async with window(server, kind) as client:
+        _, chat = await client.new_chat("puppet", workingDirectories=[folder.as_uri()])
+        turn = await client.say(chat, "write notes.txt as it is now")
+        (edit,) = call_of(turn)["content"]
+        assert edit["type"] == "fileEdit"
+        for side, words in (("before", b"as it was"), ("after", b"as it is now")):
+            read = await client.request("resourceRead", uri=edit[side]["content"]["uri"])
+            data = read["data"]
+            text = base64.b64decode(data) if read["encoding"] == "base64" else data.encode()
+            assert text == words
+        for uri, code in (
+            ((folder / "nobody.txt").as_uri(), -32008),
+            ("file:///etc/passwd", -32009),
+            ((folder / ".." / ".." / "data").as_uri(), -32602),
+        ):
+            with pytest.raises(Refused) as refused:
+                await client.request("resourceRead", uri=uri)
+            assert refused.value.code == code
+
+
+@pytest.mark.parametrize("kind", [VSCODE_141, NEWEST], ids=named)
+async def test_T14_a_folder_can_be_picked_before_there_is_any_session(
+    server: JupyterServer, kind: Kind
+) -> None:
+    (server.home.files / "analysis").mkdir(exist_ok=True)
+    async with window(server, kind, greet=False) as client:
+        start = (await client.initialize())["defaultDirectory"]
+        assert start.startswith("file:///")
+        assert (await client.request("resourceResolve", uri=start))["type"] == "directory"
+        entries = (await client.request("resourceList", uri=start))["entries"]
+        assert {"name": "analysis", "type": "directory"} in entries
+
+
+# ── what the list shows of a session's chats ─────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("kind", [VSCODE_141, NEWEST], ids=named)
+async def test_the_list_shows_the_chat_that_needs_somebody(server: JupyterServer, kind: Kind) -> None:
+    """AHP 3.3: the default chat leads; one that waits for a person, or failed, shows through."""
+    async with two(server, kind) as chats:
+        one = chats.one
+        second = f"ahp-chat:/{uuid.uuid4()}"
+        await one.request("createChat", chats.session, chat=second)
+        await one.subscribe(second)
+
+        async def activity() -> int:
+            await one.request("ping")
+            assert one.rows is not None
+            status: int = one.rows[chats.session]["status"]
+            return status & 31
+
+        assert await activity() == 1
+        turn = await one.start(second, "ask")
+        await one.until(lambda: open_question(one, second), "a question")
+        assert await activity() == 24
+        (entry,) = one.state(chats.session)["inputNeeded"]
+        assert entry["chat"] == second
+        running = await one.start(chats.chat, "slowly 100")
+        await one.envelope("chat/delta", chats.chat)
+        assert await activity() == 24
+        await one.done(second, {"type": "chat/turnCancelled", "turnId": turn, "duration": 1})
+        assert await activity() == 8
+        await one.say(second, "fail at once")
+        assert await activity() & 10 == 10
+        await one.done(chats.chat, {"type": "chat/turnCancelled", "turnId": running, "duration": 1})
+        assert await activity() & 2
+        await one.say(second, "say all is well")
+        assert await activity() == 1
+        listed = {entry["resource"]: entry["status"] & 31 for entry in one.rows[chats.session]["chats"]}  # type: ignore[index]
+        assert listed == {chats.chat: 1, second: 1}
+
+
+async def test_a_draft_is_shared_and_an_automatic_one_is_kept_as_it_is(server: JupyterServer) -> None:
+    """A window makes one of the last turn's model, without any words."""
+    async with two(server) as chats:
+        automatic = {"text": "", "origin": {"kind": "user"}, "model": {"id": "large"}}
+        await chats.one.done(chats.chat, {"type": "chat/draftChanged", "draft": automatic})
+        await chats.other.request("ping")
+        draft = chats.other.state(chats.chat)["draft"]
+        assert {key: draft[key] for key in automatic} == automatic
+        await chats.one.say(chats.chat, "say something")
+        await chats.one.done(chats.chat, {"type": "chat/draftChanged"})
+        await chats.other.request("ping")
+        assert "draft" not in chats.other.state(chats.chat)

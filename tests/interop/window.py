@@ -302,6 +302,9 @@ class Window:
         before = self.watched.get(channel)
         if compare and before is not None and not before.gone:
             mine, fresh = comparable(kind, before.state), comparable(kind, shot["state"])
+            if "turnsNextCursor" in mine:  # it was given the newest turns alone
+                mine.pop("turnsNextCursor")
+                fresh["turns"] = fresh["turns"][-len(mine["turns"]) :] if mine["turns"] else []
             for key in mine.keys() | fresh.keys():
                 same = mine.get(key) == fresh.get(key)
                 self._hold(same, f"{channel} {key}: {mine.get(key)} here, {fresh.get(key)} there")

@@ -8,6 +8,7 @@
 | `slowly 20` | answers so many pieces, a fiftieth of a second apart |
 | `tool name` | calls a tool that nobody need confirm |
 | `confirm name` | calls one that a person confirms, with options |
+| `write name words` | writes a file into the chat's directory, and shows that as an edit |
 | `ask` | asks a question with two options, and says the answer |
 | `listen` | waits for a steering message, reads it and says it |
 | `deaf 0.5` | takes steering and reads none for so many seconds, then ends |
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from pathlib import Path
 
 from jupyter_ahp.agents.base import (
     Agent,
@@ -76,13 +78,14 @@ class Puppet(Agent):
 
     async def open(self, start: Start) -> Conversation:
         self.lives[start.chat] += 1
-        return Strings(self, start.chat)
+        return Strings(self, start)
 
 
 class Strings(Conversation):
-    def __init__(self, agent: Puppet, chat: str) -> None:
+    def __init__(self, agent: Puppet, start: Start) -> None:
         self._agent = agent
-        self._chat = chat
+        self._chat = start.chat
+        self._directories = start.directories
         self._takes = False
         self._steered: asyncio.Queue[Steering] = asyncio.Queue()
 
@@ -124,6 +127,22 @@ class Strings(Conversation):
         call.input('"a word"}')
         call.run("Looking", tool_input='{"for": "a word"}')
         call.done("Looked", content=[{"type": "text", "text": "found"}])
+
+    async def _write(self, sink: TurnSink, rest: str) -> None:
+        name, words = rest.split(maxsplit=1)
+        path = Path(self._directories[0]) / name
+        before = path.with_suffix(".before")
+        before.write_bytes(path.read_bytes())
+        path.write_text(words)
+        edit = {
+            "type": "fileEdit",
+            "before": {"uri": path.as_uri(), "content": {"uri": before.as_uri()}},
+            "after": {"uri": path.as_uri(), "content": {"uri": path.as_uri()}},
+            "diff": {"added": 1, "removed": 1},
+        }
+        call = sink.tool("write", title="Write")
+        call.run(f"Writing {name}")
+        call.done(f"Wrote {name}", content=[edit])
 
     async def _confirm(self, sink: TurnSink, rest: str) -> None:
         call = sink.tool(rest, title=rest.title())
