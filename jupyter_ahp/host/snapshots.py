@@ -18,6 +18,7 @@ import stat
 import unicodedata
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -280,6 +281,20 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+        _sync_names(folder)
+
+
+def _sync_names(folder: Path) -> None:
+    """Have the names in a folder survive a power cut, where the system can do that."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems know no such thing: they write names through
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(folders: list[Path]) -> None:
