@@ -326,12 +326,15 @@ class Session:
         chat.saver.soon()
 
     def rename_chat(self, chat: Chat, title: str) -> None:
-        """A session of one chat is named with it."""
+        """A session is named with its default chat, until somebody names the one and not the other."""
         self.use()
+        together = chat.uri == self.default_chat and self.state["title"] in (
+            "",
+            self.summary_of(chat.uri)["title"],
+        )
         self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": {"title": title}})
         self._tell(chats=self._compact())
-        alone = chat.uri == self.default_chat and (not self.state["title"] or len(self.chats) == 1)
-        if alone and self.state["title"] != title:
+        if together and self.state["title"] != title:
             self._publish({"type": "session/titleChanged", "title": title})
             self._tell(title=title)
 
@@ -442,13 +445,13 @@ class Session:
     def _admit(self, sender: Connection, client_seq: int, action: Json) -> None:
         match action["type"]:
             case "session/titleChanged":
+                before = self.state["title"]
                 self._echo(sender, client_seq, action)
                 self.use()
                 self._tell(title=action["title"])
-                if len(self.chats) == 1:
-                    only = self.chats[self.default_chat]
-                    if self.summary_of(only.uri)["title"] != action["title"]:
-                        self.rename_chat(only, action["title"])
+                default = self.chats.get(self.default_chat)
+                if default is not None and self.summary_of(default.uri)["title"] in ("", before):
+                    self.rename_chat(default, action["title"])
             case "session/isReadChanged" | "session/isArchivedChanged":
                 self._echo(sender, client_seq, action)
                 if action["type"] == "session/isArchivedChanged":
