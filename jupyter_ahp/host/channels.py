@@ -319,6 +319,12 @@ class ChatChannel(Channel):
     def is_partial(self, viewer: Connection) -> bool:
         return viewer in self._begins
 
+    @property
+    def running(self) -> str | None:
+        """The id of the turn that runs."""
+        active = self._state.get("activeTurn")
+        return active["id"] if active is not None else None
+
     def page(self, cursor: str | None, count: int) -> Json | None:
         """`chat/turnsLoaded` with the `count` turns before `cursor` (None: the newest); None for an unknown cursor."""
         turns = self.state["turns"]

@@ -181,7 +181,17 @@ class Chat:
 
     # ── the actor ────────────────────────────────────────────────────────────────────────────────────────────
     def admit(self, sender: Connection, client_seq: int, action: Json) -> None:
-        """Take an action in; it is answered in its turn by an echo to all, or a refusal to its sender."""
+        """Take an action in; it is answered in its turn by an echo to all, or a refusal to its sender.
+
+        A stop of the turn that runs does not wait behind a message whose attachments are still being fetched.
+        """
+        if action["type"] == "chat/turnCancelled":
+            if not _is_duration(action.get("duration")):
+                action["duration"] = self.turns.duration()
+            runs = self.channel is not None and self.turns.running and self.channel.running
+            if runs and runs == action.get("turnId") and rejection(action, "chat") is None:
+                self._stop(sender, client_seq, action)
+                return
         self._put((sender, client_seq, action))
 
     def go_on(self, cause: Cause) -> None:
@@ -232,8 +242,6 @@ class Chat:
 
     async def _admit(self, sender: Connection, client_seq: int, action: Json) -> None:
         kind = action["type"]
-        if kind == "chat/turnCancelled" and not _is_duration(action.get("duration")):
-            action["duration"] = self.turns.duration()
         problem = rejection(action, "chat")
         if problem is not None:
             raise Refused(problem)
@@ -367,6 +375,10 @@ class Chat:
         active = self.state.get("activeTurn")
         if active is None or active["id"] != action["turnId"]:
             raise Refused("This turn does not run.")
+        self._stop(sender, client_seq, action)
+
+    def _stop(self, sender: Connection, client_seq: int, action: Json) -> None:
+        """A person's stop of the turn that runs, in one tick: said, and what steered it taken out (G6)."""
 
         def say() -> None:
             self._echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})

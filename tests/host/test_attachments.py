@@ -38,6 +38,7 @@ from jupyter_ahp.host.snapshots import file_name
 from jupyter_ahp.store.files import FileStore
 from jupyter_ahp.store.memory import MemoryStore
 from tests.host.harness import Line, RpcError, Scripted, WireClient, message, quiet, until
+from tests.host.test_turns import Held
 from tests.store.test_failing_disk import full
 
 S = "ahp-session:/s"
@@ -947,3 +948,23 @@ async def quiet_but_running(host: Host) -> None:
     chats = [chat for session in host.sessions.values() for chat in session.chats.values()]
     await until(lambda: not any(chat._worker for chat in chats))
     await asyncio.sleep(0.02)
+
+
+async def test_T4_a_stop_does_not_wait_behind_a_message_whose_attachment_never_comes(
+    host: Host, client: WireClient, agent: Scripted
+) -> None:
+    chat = await client.create(S)
+    held = Held(agent)
+    turn = await client.start(chat, "go")
+    await until(lambda: held.sinks)
+    never = {"type": "resource", "uri": "untitled:one", "label": "never"}
+    await client.dispatch(
+        chat, "chat/pendingMessageSet", kind="queued", id="q", message=message("later", attachments=[never])
+    )
+    await until(lambda: any(note.get("method") == "resourceRead" for note in client.wire.frames))
+
+    said = await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+
+    assert "rejectionReason" not in said
+    assert client.turn(chat, turn)["state"] == "cancelled"
+    assert "queuedMessages" not in client.state(chat), "still being fetched"
