@@ -90,13 +90,17 @@ def welcome(data_dir: Path, lab_arguments: Sequence[str]) -> int:
             f"{WELCOME} could not be written to {Path.cwd()}: {error}. Go to another folder.", file=sys.stderr
         )
         return 1
-    return _become(
-        [
-            *[sys.executable, "-m", "jupyterlab", *_data_dir_option(data_dir), *_as_root(lab_arguments)],
-            *lab_arguments,
-            str(notebook),
-        ]
-    )
+    # Not as a file to open: then the address that JupyterLab prints, all there is without a browser, would miss it.
+    on_it = f"--LabApp.default_url=/lab/tree/{notebook.name}"
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        on_it,
+        *_data_dir_option(data_dir),
+        *_as_root(lab_arguments),
+    ]
+    return _become([*command, *lab_arguments])
 
 
 def _as_root(lab_arguments: Sequence[str]) -> list[str]:

@@ -84,11 +84,11 @@ def test_welcome_writes_the_notebook_and_starts_lab_on_it(
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000, raising=False)
     allowed = ["--allow-root"] if root else []
     assert cli.main(["welcome", "--no-browser", "--port", "9999"]) == 0
-    notebook = tmp_path / "welcome.ipynb"
+    address = "--LabApp.default_url=/lab/tree/welcome.ipynb"
     assert started == [
-        [sys.executable, "-m", "jupyterlab", *allowed, "--no-browser", "--port", "9999", str(notebook)],
+        [sys.executable, "-m", "jupyterlab", address, *allowed, "--no-browser", "--port", "9999"],
     ]
-    nbformat.validate(read(notebook))
+    nbformat.validate(read(tmp_path / "welcome.ipynb"))
 
 
 def test_welcome_keeps_a_notebook_that_is_there(started: list[list[str]], tmp_path: Path) -> None:
