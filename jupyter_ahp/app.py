@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.extension.application import ExtensionApp
 from tornado import web
-from traitlets import Dict, Float, Integer, List, TraitError, Unicode, default
+from traitlets import Bool, Dict, Float, Integer, List, TraitError, Unicode, default
 from traitlets.config import Configurable
 
 from ._version import __version__
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
     from .host.host import Host
-    from .host.ports import Agent
+    from .host.ports import Agent, Ptys
 
 SERVER_INFO = "JUPYTER_AHP_SERVER_INFO"
 """Tells this server's kernels which file says its URL and token (mode 0600); the token is never in the environment."""
@@ -73,6 +73,12 @@ class AHPExtension(ExtensionApp):
         password always has the role owner.""",
     )
     default_role = Unicode(OWNER, config=True, help="The role of a user whom `members` does not name.")
+    terminals = Bool(
+        True,
+        config=True,
+        help="""Whether there are terminals, and messages that begin with `!` run as commands. They run where Jupyter
+        Server's own terminals do, and there are none where it has none (`ServerApp.terminals_enabled`), nor on Windows.""",
+    )
     heartbeat_interval = Float(
         30,
         min=0,
@@ -149,10 +155,23 @@ class AHPExtension(ExtensionApp):
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             grants=self._grants,
+            ptys=self._find_ptys(),
             attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
             on_activity=self._note_activity,
         )
         return Host(FileStore(Path(self.data_dir)), self._served, options)
+
+    def _find_ptys(self) -> Ptys | None:
+        """Where commands run, if they may. Not before the first request: by then all extensions are loaded."""
+        if not self.terminals or os.name == "nt":
+            return None
+        manager = self._server.web_app.settings.get("terminal_manager")
+        if manager is None:
+            self.log.info("This server has no terminals, so a message that begins with `!` is plain text.")
+            return None
+        from .ptys import JupyterPtys
+
+        return JupyterPtys(manager)
 
     # ── Its life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def _start_host(self) -> Host:

@@ -127,7 +127,8 @@ class Prompt:
     model: str | None = None
     model_config: Mapping[str, Any] = field(default_factory=dict)
     history: Sequence[Json] = ()
-    """The chat's ended turns, oldest first (AHP `Turn`); never to be changed."""
+    """The chat's ended turns, oldest first (AHP `Turn`); never to be changed. Commands that a person ran (`!ls`) are not
+    among them: `prefaces` tells what they said."""
     prefaces: Mapping[str, str] = field(default_factory=dict)
     """What the host has to say on a turn (B3), by turn id, such as what a side chat's source said (S6), or the end of
     another chat that an earlier message pointed at (A7): for the model, ahead of what that turn's message says, and
