@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ..protocol import status
+from ..protocol.commands import command_of
 from ..protocol.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -27,7 +28,7 @@ from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
 from .channels import ChatChannel
-from .commands import command_of, marked
+from .commands import marked
 from .envelope import STREAMED, Envelope
 from .inputs import find_call, find_request, missing_answers
 from .pending import Cause, can_resume

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..protocol.commands import command_of
 from ..protocol.meta import COMMAND, ran_command
 from .ports import Json, Launch, ToolCall, TurnSink
 from .terminals import Terminal, first_path, uri_of
@@ -19,7 +20,6 @@ from .terminals import Terminal, first_path, uri_of
 if TYPE_CHECKING:
     from .chat import Chat
 
-PREFIX: Final = "!"
 TOOL: Final = "terminal"
 PREVIEW: Final = 16_000
 """How many characters of a command's output its turn keeps, at most."""
@@ -27,11 +27,6 @@ _TOLD = 4_000  # of each command's output, for the model
 _TOLD_IN_ALL = 16_000
 _SHELLS = {"bash", "dash", "fish", "ksh", "sh", "zsh"}  # whose `-c` runs a line
 _ENVIRONMENT = {"PAGER": "cat", "GIT_PAGER": "cat"}  # nobody is there to turn the pages
-
-
-def command_of(text: str) -> str | None:
-    """The command that a message is; None for one that is for the agent, as a lone `!` is."""
-    return (text[len(PREFIX) :].strip() or None) if text.startswith(PREFIX) else None
 
 
 def marked(message: Json, runs: bool) -> Json:

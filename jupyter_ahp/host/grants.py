@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..protocol import uris
+from ..protocol.commands import command_of
 from ..protocol.errors import PERMISSION_DENIED, ProtocolError
 from . import clock
-from .commands import command_of
 from .ports import Json, Principal
 from .rewind import UNDO_REWIND
 

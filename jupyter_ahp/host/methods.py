@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..protocol import uris
+from ..protocol.commands import PREFIX
 from ..protocol.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -25,7 +26,6 @@ from ..protocol.versions import knows_canvases, negotiate, state_for
 from .branching import Branch, branch, move
 from .channels import UNKNOWN, Channel
 from .chat import Refused
-from .commands import PREFIX
 from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Later, Methods, NoVersion
 from .envelope import Spelling

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ahp.host.commands import PREVIEW, command_of
+from jupyter_ahp.host.commands import PREVIEW
 from jupyter_ahp.host.grants import Grants
 from jupyter_ahp.host.host import Host, HostOptions
 from jupyter_ahp.host.ports import Capabilities, Json, Principal, Store
 from jupyter_ahp.host.screen import plain
+from jupyter_ahp.protocol.commands import command_of
 from jupyter_ahp.ptys import PlainPtys
 from jupyter_ahp.store.memory import MemoryStore
 from tests.host.harness import ROOT, Scripted, WireClient, agree, answer_of, message, quiet, until
