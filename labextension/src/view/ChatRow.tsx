@@ -1,4 +1,5 @@
 import React, { useState } from 'react';
+import { flushSync } from 'react-dom';
 import type { SessionSummary } from '../ahp';
 import { isComposing } from './Composer';
 import { useWords } from './host';
@@ -53,7 +54,7 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
   const title = summary.title || t('New chat');
 
   const onKeyDown = (event: React.KeyboardEvent): void => {
-    if (renaming || menu || event.ctrlKey || event.metaKey || event.altKey) {
+    if (!isRowKey(event)) {
       return;
     }
     switch (event.key) {
@@ -220,6 +221,12 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
   );
 });
 
+/** Whether a key is the row's own: its buttons, its menu and its field have keys of their own. */
+export function isRowKey(event: React.KeyboardEvent): boolean {
+  const onTitle = (event.target as HTMLElement).matches('.ahp-Row-title');
+  return onTitle && !event.ctrlKey && !event.metaKey && !event.altKey;
+}
+
 /** A title, while it is changed. */
 export function RenameField(props: {
   title: string;
@@ -231,6 +238,13 @@ export function RenameField(props: {
   const commit = (value: string): void => {
     const name = value.trim();
     onDone(name && name !== title ? name : undefined);
+  };
+  /** By a key: the focus goes back to the row. */
+  const leave = (event: React.KeyboardEvent, done: () => void): void => {
+    const row = event.currentTarget.closest('.ahp-Row');
+    event.preventDefault();
+    flushSync(done);
+    row?.querySelector<HTMLElement>('.ahp-Row-title')?.focus();
   };
   return (
     <input
@@ -246,9 +260,10 @@ export function RenameField(props: {
           return;
         }
         if (event.key === 'Enter') {
-          commit(event.currentTarget.value);
+          const { value } = event.currentTarget;
+          leave(event, () => commit(value));
         } else if (event.key === 'Escape') {
-          onDone(undefined);
+          leave(event, () => onDone(undefined));
         }
       }}
     />

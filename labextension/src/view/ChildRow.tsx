@@ -1,6 +1,6 @@
 import React, { useState } from 'react';
 import type { SessionChatSummary, SessionSummary } from '../ahp';
-import { RenameField } from './ChatRow';
+import { isRowKey, RenameField } from './ChatRow';
 import { useWords } from './host';
 import { Icon, type IconName } from './Icon';
 import { IconButton } from './IconButton';
@@ -40,7 +40,7 @@ export const ChildRow = React.memo(function ChildRow(props: Props): React.ReactE
   const kind = chat.origin?.kind;
 
   const onKeyDown = (event: React.KeyboardEvent): void => {
-    if (renaming || menu || event.ctrlKey || event.metaKey || event.altKey) {
+    if (!isRowKey(event)) {
       return;
     }
     if (event.key === 'F2') {

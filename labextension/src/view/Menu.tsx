@@ -30,7 +30,9 @@ export function Menu(props: {
     document.addEventListener('pointerdown', outside, true);
     return () => {
       document.removeEventListener('pointerdown', outside, true);
-      if (from instanceof HTMLElement && from.isConnected) {
+      // what an item opened, such as a field, keeps the focus that it took
+      const lost = document.activeElement === document.body || !document.activeElement;
+      if (lost && from instanceof HTMLElement && from.isConnected) {
         from.focus();
       }
     };

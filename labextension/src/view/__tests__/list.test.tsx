@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ROOT, type SessionSummary } from '../../ahp';
 import { ChatsList } from '../ChatsList';
 import { groups, matching } from '../sessions';
-import { ASSISTANT, browser, chatState, greets, leave, show, summary } from './stage';
+import { ASSISTANT, browser, chatState, greets, leave, sessionState, show, summary } from './stage';
 
 beforeEach(browser);
 afterEach(leave);
@@ -146,6 +146,38 @@ describe('the list of chats', () => {
     expect(
       world.socket.requests('disposeSession').map(message => message['params'].channel)
     ).toEqual(['ahp-session:/1']);
+  });
+
+  it('renames from the menu, and takes letters for keys of the row nowhere but on the row', async () => {
+    const { world, settle, sent } = await listed([summary('1', { title: 'One' })]);
+    world.host.states.set('ahp-session:/1', sessionState(chatState()));
+    const more = screen.getByRole('button', { name: 'More' });
+    more.focus();
+    fireEvent.click(more);
+    fireEvent.click(screen.getByRole('menuitem', { name: /^Rename/ }));
+    await settle();
+    const field = screen.getByRole('textbox', { name: 'Title' });
+    expect(document.activeElement).toBe(field);
+    fireEvent.change(field, { target: { value: 'Two' } });
+    fireEvent.keyDown(field, { key: 'Enter' });
+    await settle();
+    expect(sent('session/titleChanged')).toEqual([{ type: 'session/titleChanged', title: 'Two' }]);
+    expect(document.activeElement).toBe(screen.getByRole('link', { name: 'One' }));
+
+    for (const button of [more, screen.getByRole('button', { name: 'Archive' })]) {
+      button.focus();
+      fireEvent.keyDown(button, { key: 'e' });
+      fireEvent.keyDown(button, { key: 'u' });
+    }
+    // a menu that is left alone gives the focus back
+    more.focus();
+    fireEvent.click(more);
+    fireEvent.keyDown(screen.getByRole('menuitem', { name: /^Rename/ }), { key: 'e' });
+    fireEvent.keyDown(screen.getByRole('menuitem', { name: /^Rename/ }), { key: 'Escape' });
+    await settle();
+    expect(document.activeElement).toBe(more);
+    expect(sent('session/isArchivedChanged')).toEqual([]);
+    expect(sent('session/isReadChanged')).toEqual([]);
   });
 
   it('never shows an error as an empty list', async () => {
