@@ -17,6 +17,7 @@ import {
   isArchived,
   isUnread,
   matching,
+  matchingChats,
   shownChats,
   useSessions
 } from './sessions';
@@ -89,7 +90,10 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
       ),
     [list, filter]
   );
-  const found = useMemo(() => matching(inFilter, search), [inFilter, search]);
+  const found = useMemo(
+    () => matching(inFilter, search, filter === 'archived'),
+    [inFilter, search, filter]
+  );
   const today = new Date(now).toDateString();
   // the groups change with the day, not with the minute
   const shown = useMemo(() => groups(found, new Date(now)), [found, today]); // eslint-disable-line
@@ -284,7 +288,8 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
                       {items.slice(0, limit).map(summary => {
                         const chats = shownChats(summary, filter === 'archived');
                         const several = chats.length > 1;
-                        const open = several && !folded.has(summary.resource);
+                        // what a search is for is never folded away
+                        const open = several && (!!search.trim() || !folded.has(summary.resource));
                         return (
                           <React.Fragment key={summary.resource}>
                             <ChatRow
@@ -310,7 +315,7 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
                               }
                             />
                             {open &&
-                              chats.map(chat => (
+                              matchingChats(summary, chats, search).map(chat => (
                                 <ChildRow
                                   key={chat.resource}
                                   chat={chat}

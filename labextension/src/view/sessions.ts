@@ -101,19 +101,35 @@ export function groups(items: readonly SessionSummary[], now: Date): readonly Gr
     .map(name => ({ name, items: found[name] }));
 }
 
-/** The chats whose title has all the words that are looked for. */
+/** Whether a title has all the words that are looked for, in any order and case. */
+export function finds(search: string): (title: string) => boolean {
+  const words = search.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+  return title => {
+    const lower = title.toLocaleLowerCase();
+    return words.every(word => lower.includes(word));
+  };
+}
+
+/** The sessions of which the title, or that of a chat which is shown under it, is looked for. */
 export function matching(
   items: readonly SessionSummary[],
-  search: string
+  search: string,
+  archived = false
 ): readonly SessionSummary[] {
-  const words = search.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) {
-    return items;
-  }
-  return items.filter(summary => {
-    const titles = [summary.title, ...(summary.chats ?? []).map(chat => chat.title)]
-      .join('\n')
-      .toLocaleLowerCase();
-    return words.every(word => titles.includes(word));
-  });
+  const found = finds(search);
+  return items.filter(
+    summary =>
+      found(summary.title) || shownChats(summary, archived).some(({ title }) => found(title))
+  );
+}
+
+/** Of the chats under a session those that a search is for; all of them when it is for the session. */
+export function matchingChats(
+  summary: SessionSummary,
+  chats: readonly SessionChatSummary[],
+  search: string
+): readonly SessionChatSummary[] {
+  const found = finds(search);
+  const own = chats.filter(({ title }) => found(title));
+  return own.length ? own : found(summary.title) ? chats : own;
 }

@@ -254,6 +254,21 @@ describe('the list of chats', () => {
 
     fireEvent.click(screen.getByRole('button', { name: 'Hide the 2 chats of Thesis' }));
     expect(titles()).toEqual(['Thesis']);
+
+    // a fork is found by its own title, and it is the fork that opens
+    const search = (value: string): void =>
+      void fireEvent.change(screen.getByRole('searchbox'), { target: { value } });
+    search('introduction SHORTER');
+    expect(titles()).toEqual(['Thesis', 'Shorter introduction']);
+    fireEvent.click(screen.getByRole('link', { name: 'Shorter introduction' }));
+    expect(host.opened.at(-1)).toEqual([
+      { chat: 'ahp-chat:/fork', session: 'ahp-session:/1' },
+      'side'
+    ]);
+    search('thesis');
+    expect(titles()).toEqual(['Thesis', 'Outline', 'Shorter introduction']);
+    search('worker');
+    expect(screen.queryByRole('link')).toBeNull();
   });
 
   it('says which chat could not be read, and that nothing was written over it', async () => {
