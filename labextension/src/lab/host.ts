@@ -50,7 +50,8 @@ export function labHost({ commands, rendermime, words, locale }: LabHostOptions)
         buttons: [
           Dialog.cancelButton({ label: words.t('Cancel') }),
           Dialog.warnButton({ label: action })
-        ]
+        ],
+        defaultButton: 0 // what cannot be undone is not done by Enter alone
       });
       return result.button.accept;
     },

@@ -33,7 +33,7 @@ export function Rewound(props: {
       {may('chat:truncate') && (
         <button
           type="button"
-          className="ahp-Btn is-small is-quiet"
+          className="ahp-Btn is-small"
           aria-disabled={undoing}
           onClick={undoing ? undefined : undo}
         >
