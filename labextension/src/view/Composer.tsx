@@ -150,6 +150,7 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           {running && !offline && !empty && onStop && (
             <IconButton
               icon="stop"
+              className="ahp-StopBtn"
               label={t('Stop the turn')}
               shortcut="Esc Esc"
               onClick={onStop}
