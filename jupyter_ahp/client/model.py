@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..protocol import status
-from ..protocol.meta import steering_of
+from ..protocol.meta import COMMAND, steering_of
 
 Json: TypeAlias = dict[str, Any]
 TurnState: TypeAlias = Literal["running", "complete", "cancelled", "error"]
@@ -294,6 +294,25 @@ class Turn:
     def text(self) -> str:
         """The answer: its markdown parts, a blank line between two."""
         return "\n\n".join(part.content for part in self.parts if isinstance(part, Markdown))
+
+    @property
+    def output(self) -> str | None:
+        """The end of what its command printed, as plain text (`Chat.send("!ls")`); None of a turn that ran none."""
+        ran = self._command()
+        return None if ran is None else str(ran.get("preview") or "")
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of its command; None while that runs, when it was stopped or could not start, and of a turn that ran none."""
+        ran = self._command()
+        return None if ran is None else ran.get("exitCode")
+
+    def _command(self) -> Json | None:
+        for part in self.parts:
+            if isinstance(part, ToolCallPart) and (part.raw.get("_meta") or {}).get(COMMAND) is True:
+                blocks = (block for block in part.content if block.get("type") == "terminal")
+                return next((block.get("result") or {} for block in blocks), {})
+        return None
 
     @property
     def error(self) -> ErrorPart | None:

@@ -16,6 +16,7 @@ from ..protocol.commands import command_of
 from ..protocol.meta import COMMAND, ran_command
 from .ports import Json, Launch, ToolCall, TurnSink
 from .terminals import Terminal, first_path, uri_of
+from .titles import title_of_command
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -46,21 +47,20 @@ class Command:
         self._chat = chat
         self._turn_id = turn_id
         self._line = command_of(text) or text
+        self._name = title_of_command(self._line)
         self._call: ToolCall | None = None
         self._terminal: Terminal | None = None
 
     async def run(self, sink: TurnSink) -> None:
         """Run it to its end, whatever its exit code. Being cancelled is a stop: it has ended, with all its group, after."""
         call = self._call = sink.tool(
-            TOOL, title="Terminal", meta={"toolKind": "terminal", "language": "shellscript"}
+            TOOL, title="Terminal", meta={"toolKind": "terminal", "language": "shellscript", COMMAND: True}
         )
-        call.run(
-            f"Running `{self._line}`", tool_input=json.dumps({"command": self._line}, ensure_ascii=False)
-        )
+        call.run(f"Running {self._name}", tool_input=json.dumps({"command": self._line}, ensure_ascii=False))
         try:
             terminal = self._terminal = self._start(call)
         except (OSError, ValueError) as error:
-            call.failed(f"Not run: `{self._line}`", error=f"It could not start: {error}")
+            call.failed(f"Not run: {self._name}", error=f"It could not start: {error}")
             return
         call.content([self._block(terminal)])
         try:
@@ -74,13 +74,13 @@ class Command:
             done = "Goes on in the background"
         else:
             done = "Ran" if not code else f"Failed with exit code {code}"
-        call.done(f"{done}: `{self._line}`", content=[self._result(terminal)])
+        call.done(f"{done}: {self._name}", content=[self._result(terminal)])
 
     def stopped(self) -> None:
         """A stop is about to end the turn: what it printed so far stays in the turn."""
         if self._call is not None and self._terminal is not None:
             content = [self._result(self._terminal)]
-            self._call.failed(f"Stopped: `{self._line}`", error="It was stopped.", content=content)
+            self._call.failed(f"Stopped: {self._name}", error="It was stopped.", content=content)
 
     def _start(self, call: ToolCall) -> Terminal:
         """Raises `OSError` and `ValueError`, with words."""
@@ -97,7 +97,7 @@ class Command:
         return terminals.launch(
             uri_of(chat.uri, self._turn_id),
             Launch(directory, argv=[_shell(), "-c", self._line], environment=_ENVIRONMENT),
-            title=self._line,
+            title=self._name,
             claim={"kind": "session", **where, "toolCallId": call.id},
         )
 

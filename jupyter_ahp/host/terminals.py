@@ -12,6 +12,7 @@ import base64
 import binascii
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -136,9 +137,9 @@ class Terminal:
                     self._executed(line)
                 case Finished(code):
                     self._finished(code)
-                case Directory(path):
-                    if path and path != self.state.get("cwd"):
-                        self._publish({"type": "terminal/cwdChanged", "cwd": path})
+                case Directory(path) if os.path.isabs(path):
+                    if (cwd := Path(path).as_uri()) != self.state.get("cwd"):
+                        self._publish({"type": "terminal/cwdChanged", "cwd": cwd})
                 case Title(title):
                     self.retitle(title)
 
@@ -279,7 +280,12 @@ class Terminals:
         """Run something in a new terminal. Raises `OSError` or `ValueError` when it cannot start."""
         assert self._ptys is not None, "asked only when terminals are on"
         state: Json = {"title": title, "content": [], "lifecycle": {"status": "running"}, "claim": claim}
-        state |= {"cwd": launch.directory, "isPty": True, "cols": launch.columns, "rows": launch.rows}
+        state |= {
+            "cwd": Path(launch.directory).as_uri(),
+            "isPty": True,
+            "cols": launch.columns,
+            "rows": launch.rows,
+        }
         terminal = Terminal(self, uri, state, provider=self._provider(claim))
         terminal.pty = self._ptys.start(launch, terminal.printed, terminal.ended)
         self._keep(terminal)

@@ -13,7 +13,8 @@ HOLD: Final = "jupyter-ahp.hold"
 PENDING_ID: Final = "jupyter-ahp.pendingId"
 """Of a message, once it is a turn's or was read in one: the id under which it waited."""
 COMMAND: Final = "jupyter-ahp.command"
-"""Of a turn's message: true when the turn ran it as a command (M5), so that no agent was ever sent it."""
+"""Of a turn's message: true when the turn ran it as a command (M5), so that no agent was ever sent it. Of the tool call
+that ran it, too."""
 
 
 def ran_command(message: dict[str, Any]) -> bool:

@@ -37,6 +37,12 @@ CALL = {
     "success": True,
     "content": [{"type": "text", "text": "a,b"}, {"type": "resource", "uri": "file:///a"}],
 }
+TERMINAL = {
+    "type": "terminal",
+    "resource": "ahp-terminal:/t",
+    "title": "ls",
+    "result": {"exitCode": 2, "preview": "no such file", "truncated": False},
+}
 PARTS: list[Json] = [
     {"kind": "reasoning", "id": "r", "content": "Hm."},
     {"kind": "markdown", "id": "m1", "content": "One"},
@@ -207,3 +213,22 @@ def test_a_long_transcript_keeps_its_end() -> None:
     assert "The first 3 turns are not shown here." in html
     assert "Number 2" not in html
     assert "Number 4" in html
+
+
+def test_M5_a_command_has_an_exit_code_and_what_it_printed() -> None:
+    call = {**CALL, "_meta": {"jupyter-ahp.command": True}, "content": [TERMINAL]}
+
+    def turn(**more: Any) -> Any:
+        return turn_of(
+            {
+                "id": "t",
+                "message": {"text": "!ls"},
+                "responseParts": [{"kind": "toolCall", "toolCall": {**call, **more}}],
+            }
+        )
+
+    assert (turn().exit_code, turn().output) == (2, "no such file")
+    running = turn(status="running", content=[{**TERMINAL, "result": None}])
+    assert (running.exit_code, running.output) == (None, "")
+    assert (turn(content=None).exit_code, turn(content=None).output) == (None, "")
+    assert (turn(_meta=None).exit_code, turn(_meta=None).output) == (None, None), "an agent's own terminal"

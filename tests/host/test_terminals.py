@@ -230,7 +230,7 @@ async def test_marks_of_the_shell_become_commands_and_a_directory_and_are_not_sh
 
     await until(lambda: client.state(T)["content"][-1].get("value", "").endswith("a title\x07"))
     state = client.state(T)
-    assert (state["cwd"], state["title"]) == ("/srv/a b", "a title")
+    assert (state["cwd"], state["title"]) == ("file:///srv/a%20b", "a title")
     assert state["supportsCommandDetection"] is True
     ran = next(part for part in state["content"] if part["type"] == "command")
     assert (ran["commandLine"], ran["output"], ran["exitCode"]) == ("ls -l", "output\r\n", 2)

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
+from jupyter_ahp import Chat
+from jupyter_ahp import connect as connect_to
 from tests.support.server import Home, JupyterServer
 from tests.support.wire import Json, Peer, RpcError, open_peer
 
@@ -137,3 +139,10 @@ async def test_M5_where_they_are_off_a_command_is_plain_text(
         with pytest.raises(RpcError) as refused:
             await peer.request("createTerminal", "ahp-terminal:/t", claim=claim)
         assert refused.value.code == -32601
+
+
+def test_M5_python_sends_a_command_and_has_what_it_said(server: JupyterServer) -> None:
+    with Chat("echo", host=connect_to(server.url, server.token)) as chat:
+        turn = chat.send("!echo one; exit 4")
+        assert (turn.state, turn.output, turn.exit_code) == ("complete", "one", 4)
+        assert chat.send("hi").output is None
