@@ -1,8 +1,10 @@
 import React, { useId, useLayoutEffect, useRef } from 'react';
 import type { Completion } from './completion';
+import { useCommandPrefix } from './connection';
 import { useWords } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
+import { isCommand } from './text';
 import { typeInto } from './typing';
 
 export interface ComposerProps {
@@ -44,7 +46,8 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
     const own = useRef<HTMLTextAreaElement | null>(null);
     const hintId = useId();
     const empty = !text.trim();
-    const command = /^!\s*\S/.test(text);
+    const prefix = useCommandPrefix();
+    const command = isCommand(text, prefix);
     const sendable = !empty && !(editing && running);
     const queues = running && !offline && !editing;
     // a command is run, not read
@@ -92,7 +95,9 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
       ? t('Ask. It will be sent later')
       : running
         ? t('Ask, or add to what it is doing')
-        : t('Ask, or type / @ # or !');
+        : prefix
+          ? t('Ask, or type / @ # or %1', prefix)
+          : t('Ask, or type / @ or #');
     const hint =
       empty || offline || !running
         ? undefined

@@ -1,10 +1,12 @@
 import React from 'react';
 import type { Message } from '../ahp';
 import { Chips } from './Chips';
+import { useCommandPrefix } from './connection';
 import { useWords } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
 import { nameOf } from './people';
+import { isCommand } from './text';
 
 /** What a person said, as typed, and what they attached. */
 export const UserBlock = React.memo(function UserBlock(props: {
@@ -18,7 +20,8 @@ export const UserBlock = React.memo(function UserBlock(props: {
   const { t } = useWords();
   const { message, me, steering = false, onEdit } = props;
   const name = nameOf(message, me);
-  const command = !steering && /^!\s*\S/.test(message.text);
+  const prefix = useCommandPrefix();
+  const command = !steering && prefix && isCommand(message.text, prefix) ? prefix : undefined;
   const heading =
     message.origin.kind !== 'user'
       ? t('Said by the host')
@@ -56,8 +59,8 @@ export const UserBlock = React.memo(function UserBlock(props: {
       )}
       {command ? (
         <pre>
-          <b>!</b>
-          {message.text.slice(1)}
+          <b>{command}</b>
+          {message.text.slice(command.length)}
         </pre>
       ) : (
         message.text && <p dir="auto">{message.text}</p>

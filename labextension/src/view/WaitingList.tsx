@@ -2,9 +2,10 @@ import React, { useEffect, useRef } from 'react';
 import { type ChatState, Refused, type URI, Withdrawn } from '../ahp';
 import { movedTo, useDrag } from './drag';
 import type { May } from './grants';
+import { useCommandPrefix } from './connection';
 import { useView } from './host';
 import { nameOf } from './people';
-import { sentence } from './text';
+import { isCommand, sentence } from './text';
 import { useChat } from './use';
 import {
   reorder,
@@ -53,6 +54,7 @@ export function WaitingList(props: Props): React.ReactElement | null {
   const { t, n } = host.words;
   const last = useChat(chat, state => state?.turns.at(-1));
   const list = useRef<HTMLUListElement>(null);
+  const prefix = useCommandPrefix();
   const fail = (error: Error): void => {
     if (!(error instanceof Withdrawn)) {
       props.onProblem(
@@ -125,7 +127,7 @@ export function WaitingList(props: Props): React.ReactElement | null {
     if (waits.kind === 'steering') {
       return undefined;
     }
-    if (steerable && !/^!\s*\S/.test(waits.message.text)) {
+    if (steerable && !isCommand(waits.message.text, prefix)) {
       return slot
         ? undefined
         : {

@@ -1,9 +1,11 @@
 import React, { useLayoutEffect, useRef } from 'react';
 import type { Message } from '../ahp';
 import { isComposing } from './Composer';
+import { useCommandPrefix } from './connection';
 import { useWords } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
+import { isCommand } from './text';
 import { typeInto } from './typing';
 
 /** What can be done with a message that waits; what is absent cannot. */
@@ -45,7 +47,8 @@ interface Props {
 export function WaitingRow(props: Props): React.ReactElement {
   const { id, message, name, kind, when, position, count, actions, edited, dragged } = props;
   const { t } = useWords();
-  const command = /^!\s*\S/.test(message.text);
+  const prefix = useCommandPrefix();
+  const command = prefix && isCommand(message.text, prefix) ? prefix : undefined;
   const editing = edited !== undefined;
 
   const onKeyDown = (event: React.KeyboardEvent): void => {
@@ -94,8 +97,8 @@ export function WaitingRow(props: Props): React.ReactElement {
             )}
             {command ? (
               <>
-                <b className="ahp-brand">!</b>
-                {message.text.slice(1)}
+                <b className="ahp-brand">{command}</b>
+                {message.text.slice(command.length)}
               </>
             ) : (
               message.text

@@ -3,6 +3,7 @@ import type { Attachment, CompletionItem, URI } from '../ahp';
 import { CompletionPopup } from './CompletionPopup';
 import { useView } from './host';
 import type { Reference } from './references';
+import { isCommand } from './text';
 import { typeInto } from './typing';
 
 const SETTLE_MS = 80;
@@ -104,8 +105,9 @@ export function useCompletion(props: {
   const typed = (now: HTMLTextAreaElement): void => {
     forget();
     const { value, selectionStart, selectionEnd } = now;
-    const triggers = store.connection.host?.completionTriggerCharacters ?? [];
-    const asks = selectionStart === selectionEnd && !/^!\s*\S/.test(value);
+    const { completionTriggerCharacters: triggers = [], terminalCommandPrefix } =
+      store.connection.host ?? {};
+    const asks = selectionStart === selectionEnd && !isCommand(value, terminalCommandPrefix);
     const start = asks ? wordAt(value, selectionEnd, triggers) : -1;
     if (start < 0 || start !== closed.current) {
       closed.current = -1;

@@ -35,3 +35,12 @@ export function useMe(): string | undefined {
   };
   return useSyncExternalStore(connection.watch, read);
 }
+
+/** What a message begins with that the host runs in a terminal; undefined where it runs none. */
+export function useCommandPrefix(): string | undefined {
+  const { connection } = useView().store;
+  return useSyncExternalStore(
+    connection.watch,
+    () => connection.host?.terminalCommandPrefix || undefined
+  );
+}

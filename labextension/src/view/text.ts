@@ -5,6 +5,11 @@ export function textOf(value: StringOrMarkdown | undefined): string {
   return value === undefined ? '' : typeof value === 'string' ? value : value.markdown;
 }
 
+/** Whether the host runs a message in a terminal: only where it said with which prefix it does (AHP 1.4). */
+export function isCommand(text: string, prefix: string | undefined): boolean {
+  return !!prefix && text.startsWith(prefix) && text.slice(prefix.length).trim() !== '';
+}
+
 /** Markdown as it would be read aloud: without its marks, without code. */
 export function spoken(markdown: string): string {
   return markdown

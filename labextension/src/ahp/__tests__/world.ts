@@ -228,6 +228,7 @@ export class FakeHost {
             protocolVersion: '1.0.0',
             serverSeq: this.seq,
             completionTriggerCharacters: ['@', '#', '/'],
+            terminalCommandPrefix: '!',
             snapshots: known.map(uri => this.snapshot(uri))
           }
         };

@@ -59,8 +59,8 @@ export const ABLE: AgentInfo = {
   _meta: { 'jupyter-ahp.steering': true }
 };
 
-/** Has the host say at the handshake who the reader is, and what they may do. */
-export function greets(world: World, meta: Record<string, unknown>): void {
+/** Has the host say at the handshake who the reader is, and what they may do; and whether it runs commands. */
+export function greets(world: World, meta: Record<string, unknown>, commands = true): void {
   world.host.answers['initialize'] = (params, socket) => {
     socket.clientId = params['clientId'];
     world.host.clients.set(params['clientId'], new Map());
@@ -73,6 +73,7 @@ export function greets(world: World, meta: Record<string, unknown>): void {
         protocolVersion: '1.0.0',
         serverSeq: world.host.seq,
         snapshots: uris.map(uri => world.host.snapshot(uri)),
+        ...(commands ? { terminalCommandPrefix: '!' } : {}),
         _meta: meta
       }
     };
