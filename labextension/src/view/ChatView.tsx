@@ -1,9 +1,10 @@
 import React, { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { type ChatState, Status, type Turn, type URI } from '../ahp';
+import { type AgentInfo, type ChatState, Status, type Turn, type URI } from '../ahp';
 import { stop } from './actions';
+import { noteOf } from './agents';
 import { Announcer } from './Announcer';
 import { ComposerBox, useUnsent } from './ComposerBox';
-import { useConnection, useIsOffline, useMe } from './connection';
+import { useCommandPrefix, useConnection, useIsOffline, useMe } from './connection';
 import { type May, useMay, useRole } from './grants';
 import { Head } from './Head';
 import { type ChatRef, useView } from './host';
@@ -185,7 +186,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
           top={<Origin chat={chat} session={session} open={open} />}
           tail={<Rewound chat={chat} may={may} onProblem={setProblem} />}
           endRef={toEnd}
-          empty={null}
+          empty={readOnly ? null : <Beginning agent={agent} />}
         />
       ) : (
         <Opening status={status} error={failure} />
@@ -226,6 +227,22 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
         )}
       </div>
     </section>
+  );
+}
+
+/** Where nothing was said yet: what to know of the agent, and what can be typed. */
+function Beginning(props: { agent: AgentInfo | undefined }): React.ReactElement {
+  const { t } = useView().host.words;
+  const prefix = useCommandPrefix();
+  const note = props.agent && noteOf(props.agent);
+  const keys = prefix
+    ? t('Type / for commands, @ or # for files and chats, %1 to run in a terminal.', prefix)
+    : t('Type / for commands, @ or # for files and chats.');
+  return (
+    <p className="ahp-Beginning">
+      {note && <span dir="auto">{note} </span>}
+      {keys}
+    </p>
   );
 }
 

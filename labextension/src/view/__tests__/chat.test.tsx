@@ -1,7 +1,7 @@
 import { act, fireEvent, screen, within } from '@testing-library/react';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ChatState } from '../../ahp';
-import { browser, CHAT, leave, SESSION, showChat, turn } from './stage';
+import { type ChatState, ROOT } from '../../ahp';
+import { ASSISTANT, browser, CHAT, greets, leave, SESSION, showChat, turn } from './stage';
 
 beforeEach(browser);
 afterEach(leave);
@@ -43,6 +43,39 @@ describe('a chat', () => {
     expect(screen.getByRole('article', { name: 'Turn 1, running' }).textContent).toContain(
       'Thinking'
     );
+  });
+
+  it('says of an agent what there is to know, and what can be typed, until something was said', async () => {
+    const note = 'A tiny model, often wrong.';
+    const { world, settle, container } = await showChat(
+      {},
+      {
+        set: world =>
+          world.host.states.set(ROOT, {
+            agents: [{ ...ASSISTANT, _meta: { 'jupyter-ahp.note': note } }]
+          })
+      }
+    );
+    const line = (): string | undefined =>
+      container.querySelector('.ahp-Beginning')?.textContent ?? undefined;
+    expect(line()).toBe(
+      `${note} Type / for commands, @ or # for files and chats, ! to run in a terminal.`
+    );
+    world.host.emit(CHAT, started('t1'));
+    await settle();
+    expect(line()).toBeUndefined();
+  });
+
+  it('takes ! for a command only where the host said that it runs commands', async () => {
+    const said = { turns: [turn('t1', '!ls', 'Files')] };
+    const here = await showChat(said);
+    expect(here.container.querySelector('.ahp-User.is-command')?.textContent).toContain('!ls');
+    here.unmount();
+    const { container } = await showChat(said, { set: world => greets(world, {}, false) });
+    expect(screen.getByText('!ls').tagName).toBe('P');
+    fireEvent.change(box(), { target: { value: '!ls' } });
+    expect(container.querySelector('.is-command')).toBeNull();
+    expect(box().placeholder).toBe('Ask, or type / @ or #');
   });
 
   it('makes a line with Shift Enter, and leaves keys to an input method that composes', async () => {
