@@ -88,10 +88,10 @@ class Person:
                     self.done.append(action)
 
     async def break_off(self) -> None:
-        self.settle()
         before = self.client
         before.socket.transport.abort()
         await before._reader
+        self.settle()
         await self.stack.aclose()
         await self.connect(before)
 
