@@ -2,6 +2,7 @@ import React, { useEffect, useRef, useState } from 'react';
 import type { ToolCallState, ToolContent } from '../ahp';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { Terminal } from './Terminal';
 import { revealed, textOf } from './text';
 
 function inputOf(call: ToolCallState): string {
@@ -18,15 +19,23 @@ function pretty(text: string): string {
     return text;
   }
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    const value = JSON.parse(text) as unknown;
+    return commandIn(value) ?? JSON.stringify(value, null, 2);
   } catch {
     return text; // not JSON after all
   }
 }
 
+/** The one thing that a terminal's tool is given. */
+function commandIn(value: unknown): string | undefined {
+  const given = value && typeof value === 'object' ? Object.entries(value) : [];
+  const [key, text] = given.length === 1 ? given[0]! : [];
+  return key === 'command' && typeof text === 'string' ? text : undefined;
+}
+
 const PICTURE = /^image\/(?:png|jpeg|gif|webp)$/;
 
-function Content(props: { content: ToolContent }): React.ReactElement | null {
+function Content(props: { content: ToolContent; running: boolean }): React.ReactElement | null {
   const { t } = useWords();
   const { content } = props;
   switch (content.type) {
@@ -61,14 +70,7 @@ function Content(props: { content: ToolContent }): React.ReactElement | null {
         </p>
       );
     case 'terminal':
-      return (
-        <div className="ahp-Term">
-          <pre tabIndex={0}>{content.result?.preview ?? content.title}</pre>
-          {content.result?.exitCode !== undefined && (
-            <div className="ahp-Term-end">{t('exit %1', content.result.exitCode)}</div>
-          )}
-        </div>
-      );
+      return <Terminal content={content} running={props.running} />;
     case 'subagent':
       return (
         <p>
@@ -112,8 +114,10 @@ export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallStat
   const running = call.status === 'running';
   const content = 'content' in call ? call.content : undefined;
   const touched = useRef(false);
-  const [open, setOpen] = useState(false);
-  const shows = running && !!content?.length;
+  // a person's own command is all that its turn has to say: it stays open
+  const own = call._meta?.['jupyter-ahp.command'] === true;
+  const shows = (running || own) && !!content?.length;
+  const [open, setOpen] = useState(own);
   useEffect(() => {
     // a running call opens by itself and folds when it ends, unless somebody took it in hand
     if (!touched.current) {
@@ -156,7 +160,7 @@ export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallStat
             </pre>
           )}
           {content?.map((item, index) => (
-            <Content key={index} content={item} />
+            <Content key={index} content={item} running={running} />
           ))}
           {'error' in call && call.error && <p className="ahp-bad">{call.error.message}</p>}
           {call.status === 'cancelled' && call.reasonMessage && <p>{textOf(call.reasonMessage)}</p>}
