@@ -39,7 +39,7 @@ class EchoAgent(Agent):
     provider = "echo"
     display_name = "Echo"
     description = "Says back what it was told. Needs no model."
-    capabilities = Capabilities(fork=True, rewind=True, delete=True, images=True)  # it remembers nothing
+    capabilities = Capabilities(fork=True)  # it remembers nothing
 
     def __init__(self, is_alone: Callable[[], Awaitable[bool]] | None = None) -> None:
         self._is_alone = is_alone

@@ -38,7 +38,7 @@ class ByHand(Agent):
     provider = "hand"
     display_name = "By hand"
     description = "Does what the test says"
-    capabilities = Capabilities(fork=True, rewind=True, steering=True, withdraw_steering=True)
+    capabilities = Capabilities(fork=True, steering=True)
 
     def __init__(self) -> None:
         self.prompts: list[Prompt] = []

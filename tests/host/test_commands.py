@@ -42,7 +42,7 @@ def serving(store: Store, agent: Scripted, directory: Path, *, terminals: bool =
 @pytest.fixture
 def agent() -> Scripted:
     agent = Scripted()
-    agent.capabilities = Capabilities(fork=True, rewind=True, steering=True)
+    agent.capabilities = Capabilities(fork=True, steering=True)
     return agent
 
 

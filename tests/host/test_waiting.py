@@ -486,7 +486,7 @@ class Steered(Line):
 
 
 class SteeredAgent(Scripted):
-    capabilities = Capabilities(steering=True, withdraw_steering=True)
+    capabilities = Capabilities(steering=True)
 
     def __init__(self) -> None:
         super().__init__()

@@ -90,9 +90,7 @@ class AssistantAgent(Agent):
     description = (
         "Talks to a model: OpenAI, Anthropic, Ollama, any OpenAI-compatible server, or a tiny one built in."
     )
-    capabilities = Capabilities(
-        fork=True, steering=True, withdraw_steering=True, rewind=True, delete=True, images=True
-    )
+    capabilities = Capabilities(fork=True, steering=True)
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class Puppet(Agent):
     provider = "puppet"
     display_name = "Puppet"
     description = "Does what the message says"
-    capabilities = Capabilities(fork=True, steering=True, rewind=True, delete=True)
+    capabilities = Capabilities(fork=True, steering=True)
 
     def __init__(self) -> None:
         self.lives: Counter[str] = Counter()

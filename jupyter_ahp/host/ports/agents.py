@@ -1,35 +1,16 @@
-"""What the host needs from others, as contracts: agents, a store, a transport.
-
-Backends report through `TurnSink`, never in actions, so a wrong sequence cannot be written (design: "Backends report
-through a typed sink"). Data classes here, plain JSON on the wire. `jupyter_ahp.agents.base` re-exports the part that
-an agent's author needs.
-"""
+"""What an agent is, what it is handed, and where it reports: the contract that `jupyter_ahp.agents.base` explains."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-Json: TypeAlias = dict[str, Any]
-
-
-# ── Who is asking ────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who a connection belongs to. Only the handshake says it, never a frame.
-
-    `id` is `user:<username>` for a signed-in person, `root:<host>` for the server's own token (T3).
-    """
-
-    id: str
-    name: str
+from .wire import Json
 
 
-# ── Agents ───────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """Facts that the host reads; it never asks for a provider's name."""
@@ -38,10 +19,6 @@ class Capabilities:
     """More than one chat in a session."""
     fork: bool = False
     steering: bool = False
-    withdraw_steering: bool = False
-    rewind: bool = False
-    delete: bool = False
-    images: bool = False
     several_directories: bool = False
 
 
@@ -369,225 +346,3 @@ class Agent(ABC):
     async def close(self) -> None:
         """The server stops: free what the agent shares among its conversations."""
         return
-
-
-# ── Terminals ────────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What is to run on a pseudo-terminal."""
-
-    directory: str
-    """An absolute path; it is there."""
-    argv: Sequence[str] = ()
-    """Empty: the interactive shell of whoever runs this."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """On top of this process's own."""
-    columns: int = 120
-    rows: int = 30
-
-
-class Pty(ABC):
-    """Something that runs on a pseudo-terminal. Every method does nothing once it has ended."""
-
-    @abstractmethod
-    def write(self, text: str) -> None:
-        """Type into it; never blocks. Raises `OSError`, with words, when it has not read what was typed before."""
-
-    @abstractmethod
-    def resize(self, columns: int, rows: int) -> None: ...
-
-    @abstractmethod
-    async def kill(self) -> None:
-        """End it with its whole process group: asked first, forced half a second later. It has ended on return."""
-
-
-class Ptys(ABC):
-    """Where commands and shells run."""
-
-    @abstractmethod
-    def start(
-        self, launch: Launch, output: Callable[[str], None], ended: Callable[[int | None], None]
-    ) -> Pty:
-        """Start it; called, and calling back, on the event loop. Raises `OSError` or `ValueError` if it cannot start.
-
-        `output` is given what it prints, as it comes; `ended`, once and last, its exit code: what a shell says of one
-        that a signal ended (128 and the signal), None when nobody knows. What it left running in the background may go on.
-        """
-
-
-# ── Store ────────────────────────────────────────────────────────────────────────────────────────────────────────
-@dataclass(slots=True)
-class SessionRecord:
-    """What is kept of a session beside its chats' turns: enough to list it and to open it."""
-
-    id: str
-    provider: str
-    created_at: str
-    """ISO 8601."""
-    default_chat: str
-    title: str = ""
-    marks: int = 0
-    """Its own status bits: IsRead 32, IsArchived 64."""
-    directories: list[str] = field(default_factory=list)
-    """URIs."""
-    config: Json = field(default_factory=dict)
-    chats: list[Json] = field(default_factory=list)
-    """ChatSummary of each, in order."""
-    last_turns: dict[str, str] = field(default_factory=dict)
-    """By chat, the id of its last ended turn: what another chat can point at, known without reading any turns."""
-    meta: Json = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ChatRecord:
-    """What is kept of a chat beside its summary and its turns."""
-
-    uri: str
-    draft: Json | None = None
-    steering: Json | None = None
-    queued: list[Json] = field(default_factory=list)
-    memory: str | None = None
-    """`Conversation.memory`."""
-    meta: Json = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class StoredChat:
-    """A chat as read back."""
-
-    record: ChatRecord
-    turns: list[Json]
-    """AHP `Turn`, oldest first."""
-    active: Json | None = None
-    """The `ActiveTurn` that ran when the last process ended, as it was at its start."""
-    active_actions: list[Json] = field(default_factory=list)
-    """What was reported of it, in order (chat actions), to be reduced onto it."""
-    problems: list[str] = field(default_factory=list)
-    """What could not be read, for people: which line of which file, and that the rest is whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A session whose document cannot be read; nothing is written over it."""
-
-    id: str
-    path: str
-    reason: str
-
-
-class StoreError(Exception):
-    """The store could not do what was asked; the message says what and why, for people."""
-
-
-class Store(ABC):
-    """Where sessions and chats are kept. Every awaited write is on disk (fsync) when it returns.
-
-    Methods may be called from one event loop only and never block it; calls for one chat are made in order.
-    """
-
-    @abstractmethod
-    async def open(self) -> None: ...
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Write what waits, release the locks."""
-
-    @abstractmethod
-    async def reserve(self, count: int) -> int:
-        """Reserve `count` sequence numbers over all processes that share the store, for ever; returns the first."""
-
-    @abstractmethod
-    async def sessions(self) -> list[SessionRecord | Unreadable]:
-        """Every session in the store, in no order; reads no turns."""
-
-    async def session(self, session_id: str) -> SessionRecord | Unreadable | None:
-        """One session as the store has it now; None: it is not there."""
-        return next((found for found in await self.sessions() if found.id == session_id), None)
-
-    @abstractmethod
-    async def claim(self, session_id: str) -> str | None:
-        """Take the session for this process. None when it is ours now; else who has it, in words."""
-
-    @abstractmethod
-    async def put_session(self, record: SessionRecord) -> None: ...
-
-    @abstractmethod
-    async def delete_session(self, session_id: str) -> None:
-        """The session, its chats and their turns. Unknown: nothing happens."""
-
-    @abstractmethod
-    def attachments_dir(self, session_id: str) -> Path:
-        """Where the files live that a session's messages carry: an absolute path. It goes with the session.
-
-        The folder is called `attachments`, and need not be there; the one that it is in is, once the session was put.
-        """
-
-    @abstractmethod
-    async def put_chat(self, session_id: str, record: ChatRecord) -> None: ...
-
-    @abstractmethod
-    async def load_chat(self, session_id: str, chat: str) -> StoredChat:
-        """A chat that was never written is an empty one. Raises `StoreError` when it is there and cannot be read."""
-
-    @abstractmethod
-    async def delete_chat(self, session_id: str, chat: str) -> None: ...
-
-    @abstractmethod
-    async def begin_turn(self, session_id: str, chat: str, turn: Json) -> None:
-        """A turn was accepted: its `ActiveTurn` (for a resumed one, with the parts that it has) begins the journal."""
-
-    @abstractmethod
-    def journal(self, session_id: str, chat: str, action: bytes) -> None:
-        """An encoded chat action of the running turn. Returns at once; is written (not fsynced) within 50 ms.
-
-        Without a turn that was begun since `open`, it is not kept. Never raises for a failing disk (that is logged, and
-        made good by `end_turn`), only `StoreError` when the store is not open.
-        """
-
-    @abstractmethod
-    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
-        """Ended turns all at once, behind those that are there: what a fork copies, what a rewind gives back."""
-
-    @abstractmethod
-    async def end_turn(self, session_id: str, chat: str, turn: Json) -> None:
-        """The running turn became this `Turn`; its journal is done with. A turn with the id of the last line replaces it.
-
-        A turn of another id than the running one's is added, and the running one goes on. After a `StoreError` the turn
-        is kept in memory and written with the next line that the disk takes.
-        """
-
-    @abstractmethod
-    async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
-        """Drop the turns after the one named, or all. A line in the journal; what was cut stays in the file.
-
-        Nothing is dropped if the one named is not there.
-        """
-
-
-# ── Transport ────────────────────────────────────────────────────────────────────────────────────────────────────
-class Frame:
-    """One encoded message for a client. Shared: the transport may keep its own framing of it in `wire`."""
-
-    __slots__ = ("payload", "wire")
-
-    def __init__(self, payload: bytes) -> None:
-        self.payload = payload
-        """A JSON-RPC message, UTF-8."""
-        self.wire: bytes | None = None
-
-
-class Transport(Protocol):
-    """One client's socket, seen from the host. All calls come from the event loop."""
-
-    def write(self, frame: Frame) -> None:
-        """Hand over; never blocks. On a dead socket it does nothing (the close is reported to the connection)."""
-
-    @property
-    def buffered(self) -> int:
-        """Bytes handed over that the operating system has not taken. When it falls to 0 after having been above the
-        connection's bound, the transport calls `Connection.drained()`."""
-
-    def close(self, code: int, reason: str) -> None: ...
-
-
-Ending: TypeAlias = Literal["complete", "cancelled", "error"]

@@ -1,0 +1,69 @@
+"""What the host needs from others, as contracts: agents, a store, a transport.
+
+Backends report through `TurnSink`, never in actions, so a wrong sequence cannot be written (design: "Backends report
+through a typed sink"). Data classes here, plain JSON on the wire. `jupyter_ahp.agents.base` re-exports the part that
+an agent's author needs.
+"""
+
+from __future__ import annotations
+
+from .agents import (
+    Agent,
+    Answer,
+    Block,
+    Capabilities,
+    Command,
+    Confirmation,
+    Conversation,
+    ImageBlock,
+    Model,
+    PathBlock,
+    Probe,
+    Prompt,
+    Start,
+    Steering,
+    TextBlock,
+    ToolCall,
+    TurnFailed,
+    TurnOver,
+    TurnSink,
+)
+from .people import Principal
+from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
+from .terminals import Launch, Pty, Ptys
+from .wire import Frame, Json, Transport
+
+__all__ = [
+    "Agent",
+    "Answer",
+    "Block",
+    "Capabilities",
+    "ChatRecord",
+    "Command",
+    "Confirmation",
+    "Conversation",
+    "Frame",
+    "ImageBlock",
+    "Json",
+    "Launch",
+    "Model",
+    "PathBlock",
+    "Principal",
+    "Probe",
+    "Prompt",
+    "Pty",
+    "Ptys",
+    "SessionRecord",
+    "Start",
+    "Steering",
+    "Store",
+    "StoreError",
+    "StoredChat",
+    "TextBlock",
+    "ToolCall",
+    "Transport",
+    "TurnFailed",
+    "TurnOver",
+    "TurnSink",
+    "Unreadable",
+]
