@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import NOT_FOUND, TURN_IN_PROGRESS, ProtocolError, channel_not_found, invalid_params
+from ..protocol.meta import ran_command
+from .commands import transcript
 from .ports import ChatRecord, Json, StoreError
 
 if TYPE_CHECKING:
@@ -81,7 +83,10 @@ def _aside(chat: Chat, source: Json, directories: list[str] | None) -> Branch:
 
 def _told(turn: Json, picked: str) -> str:
     """What a person said and what the agent answered, for the model."""
-    answer = "\n\n".join(part["content"] for part in turn["responseParts"] if part["kind"] == "markdown")
+    if ran_command(turn["message"]):
+        answer = transcript(turn)
+    else:
+        answer = "\n\n".join(part["content"] for part in turn["responseParts"] if part["kind"] == "markdown")
     if len(answer) > _LONGEST:
         answer = "[…]" + answer[-_LONGEST:]
     told = (

@@ -142,7 +142,7 @@ def _told(ran: list[Json]) -> str:
     said: list[str] = []
     room = _TOLD_IN_ALL
     for turn in reversed(ran):
-        one = _transcript(turn)
+        one = transcript(turn)
         room -= len(one)
         if room < 0:
             said.append("(earlier commands are left out)")
@@ -152,7 +152,8 @@ def _told(ran: list[Json]) -> str:
     return f"Before this message, the person ran this in a terminal. It is for you to know, not to answer:\n\n{commands}"
 
 
-def _transcript(turn: Json) -> str:
+def transcript(turn: Json) -> str:
+    """A command's turn as a terminal shows it: what was run, the end of what it printed, how it ended."""
     line = command_of(turn["message"]["text"]) or ""
     lines = [f"$ {line if len(line) <= _TOLD else line[:_TOLD] + '…'}"]
     for part in turn["responseParts"]:

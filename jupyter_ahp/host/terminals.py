@@ -59,6 +59,8 @@ class Terminal:
     ) -> None:
         self.uri = uri
         self.listed = listed
+        self.of_a_turn = "toolCallId" in state["claim"]
+        """It runs for a turn, whoever types in it: its name is the command's, and its end is the turn's to show."""
         self.channel = Channel(uri, "terminal", state, provider=provider)
         self.pty: Pty | None = None
         self.over = asyncio.Event()
@@ -191,7 +193,7 @@ class Terminal:
 
     def retitle(self, title: str) -> None:
         """What runs in it calls itself so; one that runs for a turn keeps its command's name."""
-        if title and title != self.state["title"] and "toolCallId" not in self.state["claim"]:
+        if title and title != self.state["title"] and not self.of_a_turn:
             self._publish({"type": "terminal/titleChanged", "title": title})
             self._owner.changed(self)
 
@@ -242,7 +244,7 @@ class Terminal:
             self.channel.provider = session.provider if session is not None else None
             if session is not None and action["claim"].get("toolCallId") is None:
                 self.over.set()  # it goes on behind the turn that it ran for
-                self.listed = True
+                self.of_a_turn = False
         return None
 
 
@@ -359,8 +361,8 @@ class Terminals:
 
     # ── what is here ─────────────────────────────────────────────────────────────────────────────────────────
     def changed(self, terminal: Terminal) -> None:
-        if not terminal.running and terminal.state["claim"].get("toolCallId") is not None:
-            terminal.listed = False  # the turn has it
+        if terminal.of_a_turn and not terminal.running:
+            terminal.listed = False
         self._tell()
 
     def _tell(self) -> None:

@@ -151,6 +151,7 @@ async def test_M5_output_streams_while_it_runs(client: WireClient, other: WireCl
     await until(lambda: not client.running(chat))
     assert result_of(client.turn(chat, turn))["preview"].endswith("got two")
     assert client.state(terminal)["lifecycle"] == {"status": "exited", "exitCode": 0}
+    assert other.state(ROOT)["terminals"] == []
 
 
 @pytest.mark.parametrize(
@@ -422,6 +423,20 @@ async def test_X4_with_no_message_before_the_command_the_conversation_starts_ove
     assert agent.lines[0].closed
     assert agent.lines[1].start.memory is None
     assert [turn["message"]["text"] for turn in client.state(chat)["turns"]] == ["!echo kept", "again"]
+
+
+async def test_S6_a_side_chat_about_a_command_is_told_what_that_said(
+    client: WireClient, chat: str, agent: Scripted
+) -> None:
+    ran = await client.say(chat, "!echo remarkable")
+    new = "ahp-chat:/aside"
+    source = {"kind": "sideChat", "chat": chat, "turnId": ran["id"]}
+    await client.request("createChat", channel=S, chat=new, source=source)
+    await client.subscribe(new)
+    await client.say(new, "why?")
+    assert (
+        "$ echo remarkable\nremarkable\n(exit code 0)" in agent.prompts[0].prefaces[agent.prompts[0].turn_id]
+    )
 
 
 # ── T8 ───────────────────────────────────────────────────────────────────────────────────────────────────────────
