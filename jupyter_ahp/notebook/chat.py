@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from .widget import ChatWidget
 
 
+CHAT_MIME = "application/vnd.jupyter-ahp.chat+json"
+"""Which chat it is: `{"chat": uri, "session": uri, "height": pixels}`. Our JupyterLab extension shows the chat from it
+alone, with no kernel and no widget model, so that it outlives both."""
+
+
 class Chat(sync.Chat):
     __doc__ = sync.Chat.__doc__
 
     @cached_property
     def widget(self) -> ChatWidget:
-        """The chat's widget: one, however often it is shown. `chat.widget.height` is its height in pixels."""
+        """The chat's widget: one, however often it is shown. `chat.widget.height` is its height in pixels, and that of
+        the chat when it is shown from then on.
+        """
         from .widget import ChatWidget
 
         return ChatWidget(self)
@@ -26,12 +33,17 @@ class Chat(sync.Chat):
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The widget where a front end can run it, and the transcript for where none can."""
+        """Which chat it is for our JupyterLab extension, the widget for other front ends that can run it, and the
+        transcript for where none can.
+        """
+        data: dict[str, Any] = {"text/html": transcript(self)}
         metadata: dict[str, Any] = {}
-        data = {"text/html": transcript(self)}
         if in_kernel():
+            shown = {"chat": self.uri, "session": self.session_uri, "height": 400}
             try:
                 data, metadata = self.widget._repr_mimebundle_()
+                shown["height"] = self.widget.height
             except FileNotFoundError as unbuilt:
                 data["text/html"] += f"\n<p><i>{unbuilt}</i></p>"
+            data = {**data, CHAT_MIME: shown}
         return {**data, "text/plain": repr(self)}, metadata

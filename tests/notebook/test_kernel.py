@@ -16,6 +16,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from jupyter_ahp import Chat, connect
+from jupyter_ahp.notebook.chat import CHAT_MIME
 from tests.mock_model import MockModel
 from tests.notebook.kernels import Kernel
 from tests.support.server import ROOT, TOKEN, Home, JupyterServer
@@ -113,7 +114,7 @@ def test_the_widget_streams_through_a_busy_kernel(kernel: Kernel) -> None:
     kernel.run(BUNDLE + "from jupyter_ahp import *\nchat = Chat('echo')")
     messages = kernel.run("chat")
     [shown] = [m["content"]["data"] for m in messages if m["msg_type"] == "execute_result"]
-    assert set(shown) == {"text/plain", "text/html", WIDGET}
+    assert set(shown) == {"text/plain", "text/html", WIDGET, CHAT_MIME}
     [opened] = [
         m["content"]
         for m in messages

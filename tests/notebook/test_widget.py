@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_ahp import Chat, ChatWidget
 from jupyter_ahp.notebook import widget as widget_module
+from jupyter_ahp.notebook.chat import CHAT_MIME
 from tests.client.fake_host import FakeHost, ThreadedHost
 
 Json = dict[str, Any]
@@ -85,7 +86,7 @@ def test_a_copy_without_its_front_end_says_what_to_do(chat: Chat, tmp_path: Path
         ChatWidget(chat)
     monkeypatch.setattr("jupyter_ahp.notebook.chat.in_kernel", lambda: True)
     data, _metadata = chat._repr_mimebundle_()
-    assert set(data) == {"text/plain", "text/html"}
+    assert set(data) == {CHAT_MIME, "text/plain", "text/html"}
     assert "jlpm build" in data["text/html"]
 
 
@@ -108,10 +109,13 @@ def test_in_a_kernel_it_is_the_widget_and_the_transcript(
 ) -> None:
     monkeypatch.setattr("jupyter_ahp.notebook.chat.in_kernel", lambda: True)
     first, _metadata = chat._repr_mimebundle_()
+    widget.height = 640
     second, _metadata = chat._repr_mimebundle_()
     view = first["application/vnd.jupyter.widget-view+json"]
     assert view["model_id"] == widget.model_id
     assert second["application/vnd.jupyter.widget-view+json"] == view
+    assert second[CHAT_MIME]["height"] == 640
+    assert first[CHAT_MIME] == {"chat": chat.uri, "session": chat.session_uri, "height": 400}
     assert first["text/plain"] == repr(chat)
     assert "<b>Chat: untitled</b>" in first["text/html"]
 

@@ -15,6 +15,7 @@ import { type ChatRef, startChat, wordsOf } from '../view';
 import { setBridge } from '../view/bridge';
 import { toNextCard } from '../view/needs';
 import { firstChat, needing } from '../view/sessions';
+import { showChatsInCells } from './cellChat';
 import { ChatPanel } from './ChatPanel';
 import { type Area, CommandIDs } from './commands';
 import { LazyStore } from './connection';
@@ -74,6 +75,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     shell.add(panel, 'right', { rank: 650, type: 'Chats' });
     restorer?.add(panel, panel.id);
     setBridge({ host, connect: store.get, app });
+    showChatsInCells(rendermime, { connect: store.get, host });
 
     const open = (chat: ChatRef, area: Area): void => {
       if (area === 'main' && hasTabs) {

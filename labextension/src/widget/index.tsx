@@ -1,11 +1,11 @@
 import type { AnyModel, AnyWidget } from '@anywidget/types';
-import React, { useCallback, useEffect, useMemo, useState } from 'react';
+import React, { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { createRoot } from 'react-dom/client';
 import { AhpConnection, AhpStore, browserWake } from '../ahp';
 import { type Bridge, getBridge } from '../view/bridge';
-import { pageHost } from './pageHost';
+import { clean, pageHost } from './pageHost';
 import { type Route, routesOf } from './routes';
-import { WidgetView } from './WidgetView';
+import { WidgetView, type WidgetProps } from './WidgetView';
 
 function connect(route: Route, onFailed: () => void): AhpStore {
   let reached = false;
@@ -30,23 +30,54 @@ function connect(route: Route, onFailed: () => void): AhpStore {
   return store;
 }
 
+/** A trait of the widget's Python side, followed. */
+function useTrait<T>(model: AnyModel, name: string): T {
+  const watch = useMemo(
+    () => (listener: () => void) => {
+      model.on(`change:${name}`, listener);
+      return () => model.off(`change:${name}`, listener);
+    },
+    [model, name]
+  );
+  return useSyncExternalStore(watch, () => model.get(name) as T);
+}
+
+/** The view, of what the widget's Python side says. */
+function ModelView(
+  props: { model: AnyModel } & Pick<
+    WidgetProps,
+    'store' | 'host' | 'throughKernel' | 'inLab' | 'onMissing'
+  >
+): React.ReactElement {
+  const { model, ...rest } = props;
+  const saved = useCallback(() => clean((model.get('fallback') as string) || ''), [model]);
+  return (
+    <WidgetView
+      chat={useTrait<string>(model, 'chat_uri')}
+      session={useTrait<string>(model, 'session_uri') || undefined}
+      height={useTrait<number>(model, 'height') || 400}
+      onHeight={height => {
+        model.set('height', height);
+        model.save_changes();
+      }}
+      saved={saved}
+      {...rest}
+    />
+  );
+}
+
 /** In JupyterLab: the page's own connection, and JupyterLab's renderers. */
 function InLab(props: { model: AnyModel; bridge: Bridge }): React.ReactElement {
   const { model, bridge } = props;
   return (
-    <WidgetView
+    <ModelView
       model={model}
       store={bridge.connect()}
       host={bridge.host}
       throughKernel={false}
       inLab
-      onMissing={nothing}
     />
   );
-}
-
-function nothing(): void {
-  // where there is one way only, there is no other to try
 }
 
 /** On any other page: the first way to the host that leads there. */
@@ -67,7 +98,7 @@ function OnPage(props: { model: AnyModel }): React.ReactElement | null {
     return null;
   }
   return (
-    <WidgetView
+    <ModelView
       model={model}
       store={store}
       host={host}
