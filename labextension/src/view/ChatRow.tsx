@@ -37,8 +37,8 @@ interface Props {
   /** Whether this row is the one that Tab comes to. */
   reachable: boolean;
   actions: RowActions;
-  /** How many chats are under it, when there are several, and whether they are shown. */
-  chats?: { readonly count: number; readonly shown: boolean; toggle(): void };
+  /** How many chats are under it, when there are several, and whether they are shown; `toggle` where they can be folded. */
+  chats?: { readonly count: number; readonly shown: boolean; readonly toggle?: () => void };
 }
 
 /** One chat of the list: what it is, and what it does now. */
@@ -154,7 +154,7 @@ export const ChatRow = React.memo(function ChatRow(props: Props): React.ReactEle
       data-session={summary.resource}
       onKeyDown={onKeyDown}
     >
-      {chats ? (
+      {chats?.toggle ? (
         <IconButton
           icon={chats.shown ? 'down' : 'chevron'}
           className="ahp-Row-twist"

@@ -289,7 +289,8 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
                         const chats = shownChats(summary, filter === 'archived');
                         const several = chats.length > 1;
                         // what a search is for is never folded away
-                        const open = several && (!!search.trim() || !folded.has(summary.resource));
+                        const searched = search.trim() !== '';
+                        const open = several && (searched || !folded.has(summary.resource));
                         return (
                           <React.Fragment key={summary.resource}>
                             <ChatRow
@@ -309,7 +310,9 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
                                   ? {
                                       count: chats.length,
                                       shown: open,
-                                      toggle: () => setFolded(toggled(folded, summary.resource))
+                                      toggle: searched
+                                        ? undefined
+                                        : () => setFolded(toggled(folded, summary.resource))
                                     }
                                   : undefined
                               }
