@@ -37,8 +37,11 @@ def environment(installed: Path) -> dict[str, str]:
 
 
 def configure(home: Home, model: MockModel) -> None:
-    """Two models for the assistant; the second one sees."""
+    """Two models for the assistant, the second one sees; and terminals."""
     home.make()
+    wanted = {"ServerApp": {"jpserver_extensions": {"jupyter_server_terminals": True}}}
+    # Read after `others.json`, which turns off what most tests have no use for.
+    (home.config / "jupyter_server_config.d" / "zz_terminals.json").write_text(json.dumps(wanted))
     mock = {"base_url": model.base_url, "model": model.model, "api_key_env": "MOCK_KEY"}
     models = [
         {"id": "plain", "name": "Plain", **mock},

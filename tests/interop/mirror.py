@@ -24,7 +24,7 @@ class Unknown(AssertionError):
 
 
 def reduced(kind: str, state: Json, action: Json) -> Json:
-    """The state behind the action; `kind` is root, session or chat. The state that is given is not changed."""
+    """The state behind the action; `kind` is root, session, chat or terminal. The state that is given is not changed."""
     name: str = action["type"]
     if name == "session/titleChanged" and kind == "chat":
         return state  # renames the chat; the session's catalogue says so
@@ -93,6 +93,7 @@ def input_needed(state: Json, needed: list[Json]) -> Json:
 ROOT: dict[str, Callable[[Json, Json], Json]] = {
     "root/agentsChanged": lambda state, action: {**state, "agents": action["agents"]},
     "root/activeSessionsChanged": lambda state, action: {**state, "activeSessions": action["activeSessions"]},
+    "root/terminalsChanged": lambda state, action: {**state, "terminals": action["terminals"]},
     "root/configChanged": config_changed,
 }
 
@@ -439,4 +440,50 @@ CHAT: dict[str, Callable[[Json, Json], Json]] = {
     "chat/isArchivedChanged": lambda state, action: mark(state, ARCHIVED, action["isArchived"]),
 }
 
-RULES = {"root": ROOT, "session": SESSION, "chat": CHAT}
+
+# ── terminal ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def terminal_data(state: Json, action: Json) -> Json:
+    content = list(state["content"])
+    last = content[-1] if content else {}
+    if last.get("type") == "command" and not last["isComplete"]:
+        content[-1] = {**last, "output": last["output"] + action["data"]}
+    elif last.get("type") == "unclassified":
+        content[-1] = {**last, "value": last["value"] + action["data"]}
+    else:
+        content.append({"type": "unclassified", "value": action["data"]})
+    return {**state, "content": content}
+
+
+def command_executed(state: Json, action: Json) -> Json:
+    named = {key: action[key] for key in ("commandId", "commandLine", "timestamp")}
+    command = {"type": "command", **named, "output": "", "isComplete": False}
+    return {**state, "content": [*state["content"], command], "supportsCommandDetection": True}
+
+
+def command_finished(state: Json, action: Json) -> Json:
+    told = {key: action[key] for key in ("exitCode", "durationMs") if key in action}
+    content = [
+        {**part, **told, "isComplete": True} if part.get("commandId") == action["commandId"] else part
+        for part in state["content"]
+    ]
+    return {**state, "content": content}
+
+
+TERMINAL: dict[str, Callable[[Json, Json], Json]] = {
+    "terminal/data": terminal_data,
+    "terminal/input": lambda state, action: state,
+    "terminal/resized": lambda state, action: {**state, "cols": action["cols"], "rows": action["rows"]},
+    "terminal/claimed": lambda state, action: {**state, "claim": action["claim"]},
+    "terminal/titleChanged": lambda state, action: {**state, "title": action["title"]},
+    "terminal/cwdChanged": lambda state, action: {**state, "cwd": action["cwd"]},
+    "terminal/exited": lambda state, action: {
+        **state,
+        "lifecycle": clean({"status": "exited", "exitCode": action.get("exitCode")}),
+    },
+    "terminal/cleared": lambda state, action: {**state, "content": []},
+    "terminal/commandDetectionAvailable": lambda state, action: {**state, "supportsCommandDetection": True},
+    "terminal/commandExecuted": command_executed,
+    "terminal/commandFinished": command_finished,
+}
+
+RULES = {"root": ROOT, "session": SESSION, "chat": CHAT, "terminal": TERMINAL}

@@ -25,6 +25,13 @@ from tests.support.server import JupyterServer
 ROOT = "ahp-root://"
 PROVIDERS = ("echo", "assistant", "puppet")
 
+KINDS = {
+    "ahp-root": "root",
+    "ahp-chat": "chat",
+    "ahp-terminal": "terminal",
+    "agenthost-terminal": "terminal",
+}
+
 # What came with which version, of what a host may say (the rest is older than any version that is served).
 SINCE = {"chat/canvasesChanged": (0, 10, 0), "canvas/stateChanged": (0, 10, 0)}
 ENDINGS = ("chat/turnComplete", "chat/error", "chat/turnCancelled")
@@ -298,7 +305,7 @@ class Window:
     # ── what it has ──────────────────────────────────────────────────────────────────────────────────────────
     def _install(self, shot: Json, *, compare: bool) -> None:
         channel = shot["resource"]
-        kind = {"ahp-root": "root", "ahp-chat": "chat"}.get(channel.lower().partition(":")[0], "session")
+        kind = KINDS.get(channel.lower().partition(":")[0], "session")
         before = self.watched.get(channel)
         if compare and before is not None and not before.gone:
             mine, fresh = comparable(kind, before.state), comparable(kind, shot["state"])
