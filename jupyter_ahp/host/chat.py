@@ -12,6 +12,7 @@ import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..protocol import status
@@ -53,10 +54,33 @@ SENDER_NAME = "jupyter-ahp.name"
 # What the running turn's journal holds: the actions that name a turn, and these.
 _OF_THE_TURN = {"chat/inputRequested", "chat/inputAnswerChanged", "chat/inputCompleted"}
 _OF_THE_CHAT = {"chat/turnStarted", "chat/turnResume", "chat/truncated"}
+_TURNING = _OF_THE_CHAT | {"chat/turnComplete", "chat/error", "chat/turnCancelled"}
+
+STOPPED = "The turn that this was to steer was stopped. Send it as a message of its own."
 
 
 class Refused(Exception):
     """An action that the host will not act on; the words go to its sender (T7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """An action, in the order in which it came."""
+
+    sender: Connection
+    client_seq: int
+    action: Json
+    during: str | None
+    """The turn that ran then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Occasion:
+    """Something behind which a waiting message may start, in the inbox behind what arrived before it."""
+
+    cause: Cause
+    turnings: int
+    """What `Chat._turnings` was then."""
 
 
 class Chat:
@@ -76,13 +100,19 @@ class Chat:
         """When it was last asked for, or busy."""
         self._loading = asyncio.Lock()
         self.waiting = Waiting(self)
-        self._inbox: asyncio.Queue[tuple[Connection, int, Json] | Cause] = asyncio.Queue()
+        self._inbox: asyncio.Queue[_Arrival | _Occasion] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._first: asyncio.Task[None] | None = None
         """What the chat was made with, on its way."""
         self._admitting = asyncio.Lock()
         """Held by whoever admits: one thing at a time, awaits included."""
         self._closed = False
+        self._during: str | None = None
+        """The turn that ran when the action that is being admitted came."""
+        self._stopped: str | None = None
+        """The turn that was stopped last."""
+        self._turnings = 0
+        """How often a turn began, ended or was dropped."""
         self._offering = False
         """A steering message is to be handed over: every action of the turn is an occasion (G1)."""
         self._offered = False
@@ -127,11 +157,14 @@ class Chat:
             raise ProtocolError(INTERNAL_ERROR, f"This chat could not be read: {error}") from error
         if self._closed:
             raise channel_not_found(self.uri)
+        written = stored.record
         state, recovered = restore(self.summary, stored, elsewhere=elsewhere)
         self.record = stored.record
         self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
         self.channel.overlay = self._overlay
         self._mirror()
+        if self.record != written and not elsewhere:
+            self.saver.soon()
         if recovered is not None and not elsewhere:
             try:
                 await self.store.end_turn(self.session.id, self.uri, recovered)
@@ -157,11 +190,15 @@ class Chat:
         """Reduce, send, write down: the one way in which a chat changes."""
         channel = self.channel
         assert channel is not None, "loaded before it is used"
-        envelope = self.hub.publish(channel, action, origin)
         kind = action["type"]
+        before = channel.state if kind in _TURNING else None
+        envelope = self.hub.publish(channel, action, origin)
+        if before is not None and channel.state is not before:
+            self._turnings += 1
+        is_taken_out = kind == "chat/pendingMessageRemoved" and origin is None  # by the turn, or by its stop
         if (
             self.turns.journalled
-            and ("turnId" in action or kind in _OF_THE_TURN)
+            and ("turnId" in action or kind in _OF_THE_TURN or is_taken_out)
             and kind not in _OF_THE_CHAT
         ):
             try:
@@ -173,7 +210,7 @@ class Chat:
             self._offering = self.waiting.offers
         if self._offering and not self._offered:
             self._offered = True
-            self._put("reported")
+            self._put(_Occasion("reported", self._turnings))
         return envelope
 
     def _mirror(self) -> None:
@@ -189,18 +226,22 @@ class Chat:
         if action["type"] == "chat/turnCancelled":
             if not _is_duration(action.get("duration")):
                 action["duration"] = self.turns.duration()
-            runs = self.channel is not None and self.turns.running and self.channel.running
+            runs = self.turns.running and self._runs
             if runs and runs == action.get("turnId") and rejection(action, "chat") is None:
                 self._stop(sender, client_seq, action)
                 return
-        self._put((sender, client_seq, action))
+        self._put(_Arrival(sender, client_seq, action, self._runs))
+
+    @property
+    def _runs(self) -> str | None:
+        """The id of the turn that runs."""
+        return self.channel.running if self.channel is not None else None
 
     def go_on(self, cause: Cause) -> None:
         """Something happened behind which a waiting message may start, once what arrived before is admitted."""
-        if self.state.get("queuedMessages") or "steeringMessage" in self.state:
-            self._put(cause)
+        self._put(_Occasion(cause, self._turnings))
 
-    def _put(self, item: tuple[Connection, int, Json] | Cause) -> None:
+    def _put(self, item: _Arrival | _Occasion) -> None:
         if self._closed:
             return  # on no channel any more (AHP 1.8)
         self._inbox.put_nowait(item)
@@ -212,18 +253,21 @@ class Chat:
             while not self._inbox.empty() and not self._closed:
                 item = self._inbox.get_nowait()
                 async with self._admitting:
-                    if isinstance(item, tuple):
-                        await self._answer(*item)
+                    if isinstance(item, _Arrival):
+                        self._during = item.during
+                        await self._answer(item.sender, item.client_seq, item.action)
                     else:
                         await self._go_on(item)
         finally:
             self._worker = None
 
-    async def _go_on(self, cause: Cause) -> None:
-        if cause == "reported":
+    async def _go_on(self, occasion: _Occasion) -> None:
+        if occasion.cause == "reported":
             self._offered = False
+        # What has turned since is behind it now: a stop in between, say, starts nothing (Q4).
+        is_past = occasion.turnings != self._turnings
         try:
-            await self.waiting.go_on(cause)
+            await self.waiting.go_on("reported" if is_past else occasion.cause)
             self._offering = self.waiting.offers
         except (Refused, StoreError) as error:
             self.session.say_problem(f"A waiting message was not started, and still waits: {error}")
@@ -334,11 +378,10 @@ class Chat:
         command = command_of(text) if self.session.host.terminals.on else None
         message = marked(action["message"], command is not None)
         action = {**action, "message": message}
+        await self._give_up_cut()
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
-        if rewind.forget_cut(self.record):
-            self.saver.soon()
         envelope = self.publish(action, origin)
         self.session.first_words(
             self, title_of(text) if command is None else title_of_command(command), command
@@ -356,7 +399,7 @@ class Chat:
             raise Refused("Only the chat's last turn can be resumed, when it failed.")
         if not can_resume(state):
             raise Refused("This turn cannot be resumed. Send the message again.")
-        self._show(last["id"])
+        await self._give_up_cut()
         await self.turns.accept(
             {
                 "id": last["id"],
@@ -367,8 +410,7 @@ class Chat:
             },
             spent=last.get("duration", 0),
         )
-        if rewind.forget_cut(self.record):
-            self.saver.soon()
+        self._show(last["id"])
         self._echo(sender, client_seq, action)
         self.turns.run()
 
@@ -385,19 +427,19 @@ class Chat:
             self._echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
             self.waiting.stopped()
 
+        self._stopped = action["turnId"]
         self.turns.stop(say)
 
     async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
         """X1, X2, X3 for backends whose history is the host's: they are handed the turns that are left."""
         keep = action.get("turnId")
-        if keep is not None:
-            if not any(turn["id"] == keep for turn in self.state["turns"]):
-                self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
-                return
-            self._show(keep)
+        if keep is not None and not any(turn["id"] == keep for turn in self.state["turns"]):
+            self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
+            return
 
-        def say(dropped: list[Json]) -> None:
-            rewind.keep_cut(self.record, dropped)
+        def say() -> None:
+            if keep is not None:
+                self._show(keep)
             meta = {**(action.get("_meta") or {}), **rewind.offer(self.record)}
             self._echo(sender, client_seq, {**action, "_meta": meta} if meta else action)
 
@@ -405,12 +447,19 @@ class Chat:
             await self.turns.truncate(keep, say)
         finally:
             self.waiting.given_back()  # what ran, ran out of it
-        try:
-            await self.saver.now()  # what can be undone can be undone after a crash
-        except StoreError as error:
-            log.warning("What was rewound in %s cannot be brought back after a crash: %s", self.uri, error)
         if all(ran_command(turn["message"]) for turn in self.state["turns"]):
             self.turns.forget()  # the backend was sent nothing of what is left (X3, X4)
+
+    async def _give_up_cut(self) -> None:
+        """A turn is about to begin, behind which what was cut cannot come back. Raises `StoreError`: then it still can."""
+        meta = self.record.meta
+        if rewind.cut(self.record):
+            self.record.meta = rewind.without_cut(meta)
+            try:
+                await self.saver.now()
+            except StoreError:
+                self.record.meta = meta
+                raise
 
     async def undo_rewind(self) -> int:
         """Bring back what the last rewind cut, for everyone; how many turns. Raises `ProtocolError`."""
@@ -429,7 +478,7 @@ class Chat:
                 raise ProtocolError(
                     INTERNAL_ERROR, f"The turns could not be brought back: {error}"
                 ) from error
-            rewind.forget_cut(self.record)
+            self.record.meta = rewind.without_cut(self.record.meta)
             self.saver.soon()
             now = clock.now()
             for turn in turns:
@@ -438,7 +487,10 @@ class Chat:
             return len(turns)
 
     def _show(self, turn_id: str) -> None:
-        """An action is about to name this turn: watchers whose view begins behind it are given it first (AHP 4.9)."""
+        """An action that names this turn is said next: watchers whose view begins behind it are given it first (AHP 4.9).
+
+        In one tick with that action, or somebody begins to watch in between who has not been given it.
+        """
         assert self.channel is not None, "loaded before it is used"
         page = self.channel.page_to_show(turn_id)
         if page is not None:
@@ -454,15 +506,29 @@ class Chat:
     async def _pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
         await self._check_pending(action)
         changes = await self.waiting.store(action)
+        if self._came_for_a_stopped_turn(action):  # which was stopped meanwhile
+            self.waiting.keep()
+            await self.saver.now()
+            raise Refused(STOPPED)
         self.session.use()
         self._echo(sender, client_seq, action)
-        if changes:
+        self.waiting.keep()  # a stop may have taken something out meanwhile
+        if (
+            changes and self._during is None
+        ):  # one that came while a turn ran waits for it, however it ended (Q4)
             self.waiting.touched(action)
 
     async def _check_pending(self, action: Json) -> None:
         refusal = await self.waiting.refusal(action)
+        if refusal is None and self._came_for_a_stopped_turn(action):
+            refusal = STOPPED
         if refusal is not None:
             raise Refused(refusal)
+
+    def _came_for_a_stopped_turn(self, action: Json) -> bool:
+        """A stop overtakes what is being written: steering that was sent before it has nothing to go into (G6)."""
+        is_steering = action["type"] == "chat/pendingMessageSet" and action["kind"] == "steering"
+        return is_steering and self._during is not None and self._during == self._stopped
 
     # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
     async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:

@@ -36,6 +36,8 @@ from .session import Session
 
 _PAGE = 50  # turns in a page
 _MAX_LATENCY = 1000  # ms
+_NAMING_OLD = ("chat/truncated", "chat/turnResume")
+"""What names a turn that a client may not have been given: whoever watches is shown it first, whoever was away was not."""
 
 
 def _uri(connection: Connection, value: str) -> str:
@@ -170,7 +172,9 @@ async def reconnect(connection: Connection, params: Json) -> Json:
     since = None
     if not client.wants_snapshot and not client.missed_some(seen) and seen <= host.hub.sequence.last:
         since = host.hub.replay.since(seen)
-    if since is None:
+    if since is None or any(
+        envelope.channel in client.partial and envelope.action["type"] in _NAMING_OLD for envelope in since
+    ):
         client.wants_snapshot = False
         shots = [_snapshot(connection, channel, _PAGE) for channel in channels]
         return {"type": "snapshot", "snapshots": shots}

@@ -5,7 +5,8 @@ Q2, Q4, Q5, Q6, G1, G2, G3, read from top to bottom:
 - While a turn runs, a steering message that the backend does not hold yet is handed to it (G1, G2). Nothing starts.
 - While none runs, nothing starts as long as the backend holds a steering message that it has not run (Q6), or the
   latest turn ended in an error that a client can resume (Q5; steering waits too: G3).
-- Else a steering message that waits becomes a turn of its own, ahead of the queue (G3).
+- Else a steering message that waits becomes a turn of its own, ahead of the queue (G3), when a turn completed or failed
+  or a person changed what waits. What a turn reported before it was dropped starts nothing.
 - Else the head of the queue starts, if what just happened lets it: a turn that completed, a command's turn that ended
   in whatever way (Q2), or a person who queued, took back or reordered a message (Q4). A stop and a failure do not.
 """
@@ -52,7 +53,7 @@ def next_step(state: Json, cause: Cause, *, held: str | None) -> Step:
     if held is not None or can_resume(state):
         return Wait()
     if steering is not None:
-        return Start(steering)
+        return Start(steering) if cause in ("completed", "failed", "touched") else Wait()
     queue = state.get("queuedMessages")
     if queue and cause in ("completed", "touched"):
         return Start(queue[0])

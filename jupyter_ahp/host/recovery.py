@@ -6,10 +6,12 @@ What the last process was streaming when it died is an ended turn that can be re
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from ..protocol import status
 from ..protocol.meta import ran_command, sent_in
 from ..protocol.reducers import REDUCERS
+from . import rewind
 from .ports import ChatRecord, Json, StoredChat
 
 log = logging.getLogger(__name__)
@@ -36,21 +38,27 @@ def interrupted(message: Json) -> Json:
     return _INTERRUPTED if ran_command(message) else {**_INTERRUPTED, "resumable": True}
 
 
-def _still_waiting(stored: StoredChat) -> ChatRecord:
-    """The record without the messages that were sent just before the last process died: delivered once."""
+def _mended(stored: StoredChat) -> ChatRecord:
+    """The record without what the last process had done with, and died before it was written.
+
+    Messages that were sent are delivered once; turns that are there are not cut.
+    """
     sent = {name for turn in stored.turns for name in sent_in(turn)}
     if stored.active is not None:
         parts = [action["part"] for action in stored.active_actions if "part" in action]
         sent |= {*sent_in(stored.active), *sent_in({**stored.active, "responseParts": parts})}
     record = stored.record
-    record.queued = [waiting for waiting in record.queued if waiting["id"] not in sent]
-    if record.steering is not None and record.steering["id"] in sent:
-        record.steering = None
-    return record
+    steering = record.steering
+    return replace(
+        record,
+        queued=[waiting for waiting in record.queued if waiting["id"] not in sent],
+        steering=None if steering is not None and steering["id"] in sent else steering,
+        meta=rewind.mended(record.meta, stored.turns),
+    )
 
 
 def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tuple[Json, Json | None]:
-    """The chat's state, and the turn to be written as ended, if one was interrupted.
+    """The chat's state, and the turn to be written as ended, if one was interrupted. Mends `stored.record`.
 
     `elsewhere`: another server has the chat open, so what runs was not interrupted.
     """
@@ -65,7 +73,7 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
         "turns": turns,
     }
     state.pop("activity", None)
-    record = _still_waiting(stored)
+    record = stored.record = _mended(stored)
     if record.draft is not None:
         state["draft"] = record.draft
     if record.queued:
@@ -87,4 +95,5 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
             state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": part}
         )
     state = {key: value for key, value in state.items() if key != "activity"}
+    record.steering = state.get("steeringMessage")  # a stop took it out
     return state, state["turns"][-1]

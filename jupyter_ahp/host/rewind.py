@@ -23,15 +23,21 @@ def cut(record: ChatRecord) -> list[Json]:
     return turns
 
 
-def keep_cut(record: ChatRecord, turns: list[Json]) -> None:
-    """Remember what a rewind cuts, ahead of what one before it cut; none of both when `turns` is empty."""
-    if turns:
-        record.meta[_CUT] = [*turns, *cut(record)]
+def with_cut(meta: Json, turns: list[Json]) -> Json:
+    """A record's `meta` once a rewind has cut these turns, ahead of what one before it cut."""
+    return {**meta, _CUT: [*turns, *meta.get(_CUT, [])]} if turns else meta
 
 
-def forget_cut(record: ChatRecord) -> bool:
-    """A turn begins: what was cut is gone. Whether there was any."""
-    return record.meta.pop(_CUT, None) is not None
+def without_cut(meta: Json) -> Json:
+    """A record's `meta` once what was cut is gone, or is back."""
+    return {key: value for key, value in meta.items() if key != _CUT}
+
+
+def mended(meta: Json, turns: list[Json]) -> Json:
+    """A record's `meta` as a crash left it, without what is not cut: a rewind that did not happen, an undo that did."""
+    there = {turn["id"] for turn in turns}
+    left = [turn for turn in meta.get(_CUT, []) if turn["id"] not in there]
+    return with_cut(without_cut(meta), left)
 
 
 def offer(record: ChatRecord) -> Json:

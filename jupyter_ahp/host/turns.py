@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.meta import ran_command
-from . import clock
+from . import clock, rewind
 from .branching import prefaces
 from .commands import Command, for_the_agent, told_of_commands
 from .ports import (
@@ -217,6 +217,12 @@ class Turns:
 
     async def _write(self, turn: Json) -> None:
         chat = self._chat
+        if turn["state"] == "cancelled":
+            # What a stop took out is off the disk before the stop is on it, or a crash between would bring it back.
+            try:
+                await chat.saver.flush()
+            except StoreError as failure:
+                log.warning("What steered %s may wait again after a crash: %s", chat.uri, failure)
         try:
             await chat.store.end_turn(chat.session.id, chat.uri, turn)
             memory = self._memory()
@@ -287,10 +293,10 @@ class Turns:
                 self._conversation = None
 
     # ── rewind ───────────────────────────────────────────────────────────────────────────────────────────────
-    async def truncate(self, keep: str | None, say: Callable[[list[Json]], object]) -> None:
+    async def truncate(self, keep: str | None, say: Callable[[], object]) -> None:
         """Drop what runs and the turns after `keep` (or all): from the store, then `say` it, then the backend is told (X2).
 
-        `say` is given the turns that are dropped, what ran among them as stopped.
+        What is dropped, what ran among it as stopped, is in the record when `say` is called.
 
         Raises `StoreError`: then nothing is dropped, and what ran ends as stopped.
         """
@@ -301,21 +307,26 @@ class Turns:
         cancel: Json = {"type": "chat/turnCancelled", "duration": self.duration()}
         run = self._silence()
         self.journalled = False
+        meta = chat.record.meta
         try:
             if active is not None:
                 # Written as ended, so that no start takes it for a turn that a crash cut off; then cut with the others.
                 cancel["turnId"] = active["id"]
                 turns = chat.after(cancel)["turns"]
                 await chat.store.end_turn(chat.session.id, chat.uri, turns[-1])
+            kept = next((at for at, turn in enumerate(turns) if turn["id"] == keep), -1)
+            chat.record.meta = rewind.with_cut(meta, turns[kept + 1 :])
+            await chat.saver.now()  # nor may a crash find what is dropped lost, or its message still waiting
             await chat.store.truncate(chat.session.id, chat.uri, keep)
         except StoreError:
+            chat.record.meta = meta
+            chat.saver.soon()
             if active is not None:
                 chat.publish(cancel)
                 self._ended()
             raise
         else:
-            kept = next((at for at, turn in enumerate(turns) if turn["id"] == keep), -1)
-            say(turns[kept + 1 :])
+            say()
             chat.session.host.turn_changed()
         finally:
             self._tell(run)

@@ -14,6 +14,7 @@ from . import clock
 from .pending import Cause, HandOver, Start, next_step
 from .ports import Json, Steering, StoreError, TurnFailed
 from .references import blocks_for
+from .rewind import cut
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -60,7 +61,8 @@ class Waiting:
     def _was_sent(self, message_id: str) -> bool:
         state = self._chat.state
         turns = [state["activeTurn"]] if "activeTurn" in state else []
-        return any(message_id in sent_in(turn) for turn in (*turns, *reversed(state["turns"])))
+        can_return = cut(self._chat.record)
+        return any(message_id in sent_in(turn) for turn in (*turns, *reversed(state["turns"]), *can_return))
 
     async def _removal(self, message_id: str) -> str | None:
         if self._held != message_id:
@@ -170,8 +172,10 @@ class Waiting:
     def keep(self) -> None:
         """What waits is what the state says; written soon, since what left it is on disk elsewhere."""
         state, record = self._chat.state, self._chat.record
-        record.queued, record.steering = state.get("queuedMessages", []), state.get("steeringMessage")
-        self._chat.saver.soon()
+        queued, steering = state.get("queuedMessages", []), state.get("steeringMessage")
+        if (queued, steering) != (record.queued, record.steering):
+            record.queued, record.steering = queued, steering
+            self._chat.saver.soon()
 
 
 def _named(waiting: Json) -> Json:
