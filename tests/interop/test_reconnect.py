@@ -170,6 +170,54 @@ async def test_T27_the_next_host_asks_for_a_greeting_and_counts_on(
         assert answer_text(await second.say(chat, "say after")) == "after"
 
 
+@pytest.mark.parametrize("arrived", [True, False], ids=["arrived", "lost"])
+@pytest.mark.parametrize("kind", [VSCODE_141, NEWEST], ids=named)
+async def test_T27_what_was_under_way_when_the_host_died_is_done_once(
+    own_server: JupyterServer, kind: Kind, arrived: bool
+) -> None:
+    """A window keeps what was not answered over a host's restart, and sends it again under the same numbers."""
+    sent = [
+        started("t-new", "slowly 100"),
+        {"type": "chat/pendingMessageSet", "kind": "queued", "id": "q-new", "message": user_message("say q")},
+    ]
+    async with window(own_server, UI) as watcher:
+        async with window(own_server, kind, client_id="the-same") as first:
+            identity = str(uuid.uuid4())
+            chat = await first.open(await first.create("puppet", identity))
+            await first.say(chat, "say before")
+            await watcher.subscribe(chat)
+            first.socket.transport.pause_reading()
+            if arrived:
+                numbers = [await first.dispatch(chat, action) for action in sent]
+                await watcher.until(lambda: watcher.state(chat).get("queuedMessages"), "the message")
+            else:
+                numbers = [next(first._numbers) for _ in sent]
+            own_server.kill()
+            await break_off(first)
+        await watcher._reader
+    own_server.start()
+    async with window(own_server, kind, client_id="the-same", greet=False) as second:
+        with pytest.raises(Refused):
+            await second.reconnect(first)
+        held = list(first.watched)
+        second.watched, second.seq = {}, 0
+        await second.initialize(initialSubscriptions=held)
+        for number, action in zip(numbers, sent, strict=True):
+            await second.dispatch(chat, action, seq=number)
+        for number in numbers:
+            await second.answer_to(number)
+        if arrived:  # it was cut off, and can be taken up again; what waits behind it waits
+            state = second.state(chat)
+            assert [turn["id"] for turn in state["turns"]][1:] == ["t-new"]
+            assert state["turns"][-1]["responseParts"][-1]["resumable"] is True
+            assert [waiting["id"] for waiting in state["queuedMessages"]] == ["q-new"]
+            await second.done(chat, {"type": "chat/turnResume", "turnId": "t-new"})
+        await second.until(lambda: len(second.state(chat)["turns"]) == 3)
+        texts = [turn["message"]["text"] for turn in second.state(chat)["turns"]]
+        assert texts == ["say before", "slowly 100", "say q"]
+        assert "queuedMessages" not in second.state(chat)
+
+
 async def test_T27_a_client_that_nobody_knows_and_one_that_is_somebody_else(server: JupyterServer) -> None:
     async with window(server, NEWEST, greet=False) as client:
         params = {"lastSeenServerSeq": 0, "subscriptions": [ROOT]}
