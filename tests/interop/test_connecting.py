@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -239,7 +240,45 @@ async def test_T32_a_binary_frame_does_not_end_a_conversation(server: JupyterSer
     """Some clients of the field have sent JSON in binary frames."""
     async with window(server, AHPX) as client:
         _, chat = await client.new_chat()
+        answers: list[dict[str, Any]] = []
+        client.unasked = answers.append
         await client.socket.send(
             b'{"jsonrpc":"2.0","id":900,"method":"ping","params":{"channel":"ahp-root://"}}'
         )
         assert (await client.say(chat, "still here"))["state"] == "complete"
+        assert [answer["error"]["code"] for answer in answers] == [-32600]
+
+
+@pytest.mark.parametrize("number", ["a-name", "1", 0, -3, 2**53])
+async def test_an_answer_has_the_id_of_its_request_whatever_that_is(
+    server: JupyterServer, number: str | int
+) -> None:
+    async with window(server, UI) as client:
+        answers: list[dict[str, Any]] = []
+        client.unasked = answers.append
+        await client.send({"id": number, "method": "ping", "params": {"channel": ROOT}})
+        await client.send({"id": number, "method": "listSessions", "params": {"channel": ROOT, "limit": 1}})
+        await client.until(lambda: len(answers) == 2, "two answers")
+        assert [answer["id"] for answer in answers] == [number, number]
+
+
+async def test_the_list_in_pages_is_the_list(server: JupyterServer) -> None:
+    async with window(server, UI) as client, window(server, VSCODE_140) as older:
+        for _ in range(5):
+            await client.create("echo")
+        whole = (await client.request("listSessions"))["items"]
+        paged: list[object] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = await client.request("listSessions", limit=2, **cursor)
+            paged += page["items"]
+            if "nextCursor" not in page:
+                break
+            cursor = {"cursor": page["nextCursor"]}
+        assert paged == whole
+        moments = [row["modifiedAt"] for row in whole]
+        assert moments == sorted(moments, reverse=True)
+        page = await client.request("listSessions", limit=2)
+        with pytest.raises(Refused) as refused:  # a cursor is its connection's own
+            await older.request("listSessions", cursor=page["nextCursor"])
+        assert refused.value.code == -32602

@@ -117,6 +117,8 @@ class Window:
     """The list of sessions, kept as it is told; None until it was asked for."""
     serve: dict[str, Callable[[Json], Json]] = field(default_factory=dict)
     """What this window answers when the host asks, by method."""
+    unasked: Callable[[Json], None] | None = None
+    """Given what answers nothing that was sent with `request`; without one, that is a fault."""
     left: set[str] = field(default_factory=set)
     """Channels that it said it leaves, and may still hear a little of."""
     faults: list[str] = field(default_factory=list)
@@ -191,8 +193,10 @@ class Window:
 
     def _answered(self, message: Json) -> None:
         number = message.get("id")
-        if not isinstance(number, int):
-            self.inbox.append(message)
+        if number not in self._answers:
+            self._hold(self.unasked is not None, f"answers nothing: {message}")
+            if self.unasked is not None:
+                self.unasked(message)
             return
         at_once = self._at_once.pop(number, None)
         future = self._answers.pop(number)
