@@ -73,6 +73,16 @@ async def test_404_names_the_model_and_what_chooses_it(
     assert not failed.resumable
 
 
+async def test_a_model_that_nobody_named_is_not_blamed(make_assistant: MakeAssistant) -> None:
+    environ = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "OLLAMA_HOST": "127.0.0.1:1"}
+    failed = await failure(make_assistant(environ=environ), "hello")
+    assert failed.error_type == "connection"
+    assert "Nothing answers for http://127.0.0.1:1/v1." in failed.message
+    assert "gpt" not in failed.message
+    named = await failure(make_assistant(environ=environ | {"OPENAI_MODEL": "mine"}), "hello")
+    assert "Nothing answers for mine at http://127.0.0.1:1/v1." in named.message
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
 async def test_a_busy_server_is_asked_again(assistant: AssistantAgent, model: MockModel, status: int) -> None:
     said = await tell(assistant, f"!!status {status} 2\n!!text at last")

@@ -87,7 +87,8 @@ def explain(
 ) -> TurnFailed:
     """The failure as the turn's end. `came`: something of the answer was there already. The key is never in it."""
     safe = "What it wrote is kept." if came else "Nothing was lost."
-    who = f"{endpoint.model} at {endpoint.where}"
+    # A model that nobody named would only mislead.
+    who = endpoint.where if endpoint.guessed else f"{endpoint.model} at {endpoint.where}"
     words = (
         _refusal(error, endpoint, who, safe)
         or _connection(error, who, safe, stall_seconds)
@@ -109,7 +110,7 @@ def _refusal(error: Failure, endpoint: Endpoint, who: str, safe: str) -> Words |
     if too_long(error):
         return Words(
             "context_length",
-            f"The chat is longer than {endpoint.model} can read. {safe} Start a new chat, rewind this one, attach less, "
+            f"The chat is longer than {'the model' if endpoint.guessed else endpoint.model} can read. {safe} Start a new chat, rewind this one, attach less, "
             "or choose a model with a larger context.",
             False,
         )
@@ -119,9 +120,13 @@ def _refusal(error: Failure, endpoint: Endpoint, who: str, safe: str) -> Words |
             return Words("authentication", f"{who} refused the key ({_status(error)}). {safe} {advice}", True)
         case ModelNotFoundError():
             advice = _model_advice(endpoint)
-            return Words(
-                "model_not_found", f"{endpoint.where} has no model {endpoint.model}. {safe} {advice}", False
+            which = (
+                "the model that is asked for when none is named"
+                if endpoint.guessed
+                else f"no model {endpoint.model}"
             )
+            has = "does not have" if endpoint.guessed else "has"
+            return Words("model_not_found", f"{endpoint.where} {has} {which}. {safe} {advice}", False)
         case ModelQuotaExceededError():
             return Words(
                 "quota",

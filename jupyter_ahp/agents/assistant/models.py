@@ -41,6 +41,8 @@ class Endpoint:
     """The environment variable that chooses the model, where there is one."""
     vision: bool = False
     context_window: int | None = None
+    guessed: bool = False
+    """Nobody named the model: it is what the provider has, and the API may be another one's."""
 
     def described(self) -> Model:
         """As the host lists it."""
@@ -144,6 +146,7 @@ async def from_environment(environ: Mapping[str, str]) -> list[Endpoint]:
                 key_variable=key if environ.get(key) else None,
                 model_variable=f"{row.prefix}_MODEL",
                 vision=row.vision and not is_own_server,
+                guessed=is_own_server and not chosen,
             )
         )
     return endpoints
