@@ -22,7 +22,9 @@ async def test_an_answer_streams_piece_by_piece(assistant: AssistantAgent, model
     said = await tell(assistant, "!!text The mean is $\\bar x$.")
     assert said.text == "The mean is $\\bar x$."
     assert len(said.deltas) == 5
-    assert said.activities == ["Thinking", None]
+    assert said.activities == ["Starting the assistant, first time only", "Thinking", None]
+    again = await tell(assistant, "!!text It is the median.")
+    assert again.activities == ["Thinking", None]
     assert model.requests[0].body["stream"] is True
 
 
@@ -174,7 +176,7 @@ async def test_attachments_stand_before_the_message(assistant: AssistantAgent, m
     await tell(assistant, "What is this?", blocks=blocks)
     _, text = model.requests[0].texts[-1]
     assert "a.csv:\n```\nx,y\n1,2\n```" in text
-    assert "/data/big.parquet" in text
+    assert "not shown to you: big.parquet" in text
     assert text.endswith("What is this?")
 
 
@@ -208,7 +210,7 @@ async def test_attachments_of_earlier_turns_are_told_again(
     ]
     await tell(assistant, "again", history=[turn("look", "Seen.", attachments=attachments)])
     _, text = model.requests[0].texts[1]
-    for told in ("df.head()", "notes", "p.png", "d.csv, at /home/me/d .csv"):
+    for told in ("df.head()", "notes", "p.png", "not shown to you: d.csv"):
         assert told in text
     assert text.endswith("look")
 
@@ -296,11 +298,12 @@ async def test_the_import_of_the_model_library_does_not_stop_the_loop() -> None:
     code = """
 import asyncio, sys, time
 from jupyter_ahp.agents.assistant import AssistantAgent
+from tests.agents.recording import failure
 assert "pydantic_ai" not in sys.modules
 async def main():
     worst = last = 0.0
     agent = AssistantAgent(models=[{"base_url": "http://127.0.0.1:1/v1", "model": "m"}], environ={})
-    load = asyncio.ensure_future(agent._loaded_runtime())
+    load = asyncio.ensure_future(failure(agent, 'hello'))
     last = time.monotonic()
     while not load.done():
         await asyncio.sleep(0.001)

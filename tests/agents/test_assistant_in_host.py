@@ -6,11 +6,13 @@ The witness is the log of the model server; what people see is the state that a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_ahp.agents.assistant import AssistantAgent
+from jupyter_ahp.agents.assistant.files import NOT_SEEN
 from jupyter_ahp.agents.assistant.history import GO_ON, STOPPED
 from jupyter_ahp.agents.echo import EchoAgent
 from jupyter_ahp.host.host import Host
@@ -330,3 +332,28 @@ async def test_a_restart_forgets_nothing(
     assert first.endswith("\n\n!!text aside")
     assert rest == ["aside", "and here?"]
     await again.leave()
+
+
+async def test_A1_the_model_is_told_what_is_in_a_file_that_was_attached_and_that_it_did_not_see_another(
+    room: Room, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text("Penguins, measured by hand.")
+    (tmp_path / "data.bin").write_bytes(bytes(10))
+    names = ("README.md", "data.bin")
+    attachments = [{"type": "resource", "label": name, "uri": (tmp_path / name).as_uri()} for name in names]
+    session = "ahp-session:/files"
+    where = [tmp_path.as_uri()]
+    await room.client.request(
+        "createSession", channel=session, provider="assistant", workingDirectories=where
+    )
+    chat = (await room.client.subscribe(session))["defaultChat"]
+    await room.client.subscribe(chat)
+    await room.client.start(chat, "What is this?", attachments=attachments)
+    await room.asked()
+    [text] = room.told()
+    assert "README.md:\n```\nPenguins, measured by hand.\n```" in text
+    assert (
+        f"data.bin, because it is neither text nor an image that you can be shown (10 bytes). {NOT_SEEN}"
+        in text
+    )
+    assert str(tmp_path) not in text

@@ -17,8 +17,9 @@ from jupyter_core.paths import jupyter_data_dir
 from tornado.httpclient import AsyncHTTPClient
 
 from jupyter_ahp.agents.assistant import AssistantAgent
-from jupyter_ahp.agents.assistant.history import LEFT_OUT, Said, cut, estimated_tokens, fit
+from jupyter_ahp.agents.assistant.history import LEFT_OUT, Said, fit
 from jupyter_ahp.agents.assistant.local import LocalModel
+from jupyter_ahp.agents.assistant.sizes import cut, estimated_tokens
 from jupyter_ahp.agents.assistant.weights import FetchFailed, Source, Weights
 from jupyter_ahp.agents.base import Prompt, TurnFailed
 from tests.agents.conftest import MakeAssistant
@@ -165,7 +166,8 @@ async def test_the_real_small_model_streams_an_answer(small: AssistantAgent) -> 
     await conversation.send(Prompt("t1", "Say hello to Ana in one short sentence."), first)
     assert first.text.strip()
     assert len(first.deltas) > 2
-    assert first.activities[:2] == ["Thinking", "Loading the model, first time only"]
+    starting = ["Starting the assistant, first time only", "Thinking", "Loading the model, first time only"]
+    assert first.activities[:3] == starting
     assert first.activities[-1] is None
     assert first.used is not None
     assert first.used["outputTokens"] > 2

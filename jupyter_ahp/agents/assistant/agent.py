@@ -7,23 +7,24 @@ import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_ahp.agents.assistant import local
+from jupyter_ahp.agents.assistant.files import Files, in_time
 from jupyter_ahp.agents.assistant.history import (
     Call,
     conversation,
-    cut,
-    estimated_tokens,
     fit,
     instructions,
     left_out,
     was_told,
 )
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
+from jupyter_ahp.agents.assistant.sizes import cut, estimated_tokens
 from jupyter_ahp.agents.assistant.weights import Weights
 from jupyter_ahp.agents.base import (
     Agent,
@@ -49,8 +50,8 @@ You are the assistant of a chat in Jupyter, beside a person's notebooks. You hel
 libraries, statistics, plots, machine learning, writing about results.
 Answer in Markdown: code in fenced blocks that name their language, formulas as LaTeX between $ or $$.
 Be correct and brief. Code that you give runs as it stands, in the notebook that the person has.
-You see what is in this chat and nothing else: you cannot run code or open files. Say so when it matters, say when you \
-do not know, and never make up results."""
+You see what is in this chat, with the files that the person attaches, and nothing else: you cannot run code or open \
+other files. Say so when it matters, say when you do not know, and never make up results or what a file says."""
 
 TINY_NOTE: Final = (
     "A tiny model on this machine, often wrong. For real work set OPENAI_API_KEY or ANTHROPIC_API_KEY."
@@ -137,7 +138,7 @@ class AssistantAgent(Agent):
         return Probe(True, models=[endpoint.described() for endpoint in usable], note=note), usable
 
     async def open(self, start: Start) -> Conversation:
-        return AssistantConversation(self)
+        return AssistantConversation(self, start.directories)
 
     async def close(self) -> None:
         """Close connections and free the small model."""
@@ -163,18 +164,27 @@ class AssistantAgent(Agent):
         )
 
     async def answer(
-        self, endpoint: Endpoint, prompt: Prompt, sink: TurnSink, steering: dict[str, Steering]
+        self,
+        endpoint: Endpoint,
+        prompt: Prompt,
+        sink: TurnSink,
+        steering: dict[str, Steering],
+        directories: Sequence[str],
     ) -> None:
-        """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`."""
+        """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`.
+
+        Of what is attached by its path, files in `directories` are read.
+        """
+        runtime = await self._loaded_runtime(sink)
         sink.activity("Thinking")
-        runtime = await self._loaded_runtime()
         if endpoint.api == "local":
-            await self._answer_small(runtime, endpoint, prompt, sink, steering)
+            await self._answer_small(runtime, endpoint, prompt, sink, steering, directories)
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
-        said, own = await asyncio.to_thread(conversation, prompt, vision=endpoint.vision)  # reads files
+        files = Files(directories)
+        said, own = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
         system = instructions(INSTRUCTIONS, prompt)
-        call = Call(endpoint, endpoint.base_url, key, system, said, own, told=was_told(prompt))
+        call = Call(endpoint, endpoint.base_url, key, system, said, own, told=was_told(prompt), files=files)
         await runtime.answer(call, sink, steering)
 
     async def _answer_small(
@@ -184,6 +194,7 @@ class AssistantAgent(Agent):
         prompt: Prompt,
         sink: TurnSink,
         steering: dict[str, Steering],
+        directories: Sequence[str],
     ) -> None:
         room = local.CONTEXT_TOKENS - local.ANSWER_TOKENS
         # What the host has to say may be longer than all that this model reads.
@@ -191,7 +202,8 @@ class AssistantAgent(Agent):
             prompt, prefaces={turn: cut(text, room // 3) for turn, text in prompt.prefaces.items()}
         )
         system = instructions(local.INSTRUCTIONS, prompt)
-        whole, own = await asyncio.to_thread(conversation, prompt, vision=False)
+        files = Files(directories, tokens=room // 2)
+        whole, own = await in_time(partial(conversation, prompt, vision=False), files)
         said = fit(whole, room - estimated_tokens(system), own)
         if not said:
             raise TurnFailed(
@@ -204,13 +216,25 @@ class AssistantAgent(Agent):
         if self._local is None:
             self._local = local.LocalModel(self._weights.path, endpoint.model)
         async with self._local.turn(sink.activity) as (base_url, key):
-            call = Call(endpoint, base_url, key, system, said, own, told=True, max_tokens=local.ANSWER_TOKENS)
+            call = Call(
+                endpoint,
+                base_url,
+                key,
+                system,
+                said,
+                own,
+                told=True,
+                max_tokens=local.ANSWER_TOKENS,
+                files=files,
+            )
             await runtime.answer(call, sink, steering)
 
-    async def _loaded_runtime(self) -> Runtime:
-        """The model library, imported in a thread: it takes over a second, in which others must not wait."""
+    async def _loaded_runtime(self, sink: TurnSink) -> Runtime:
+        """The model library, imported in a thread: it takes seconds, in which others must not wait."""
         if self._runtime is None:
             self._runtime = asyncio.ensure_future(asyncio.to_thread(self._load_runtime))
+        if not self._runtime.done():
+            sink.activity("Starting the assistant, first time only")
         try:
             return await asyncio.shield(self._runtime)
         except ImportError as error:
@@ -243,8 +267,9 @@ async def _settled(loading: asyncio.Future[Runtime]) -> Runtime | BaseException:
 class AssistantConversation(Conversation):
     """One chat. Keeps nothing: each turn brings the chat's history with it."""
 
-    def __init__(self, agent: AssistantAgent) -> None:
+    def __init__(self, agent: AssistantAgent, directories: Sequence[str]) -> None:
         self._agent = agent
+        self._directories = directories
         self._steering: dict[str, Steering] | None = None
         """What the turn that runs was handed and the model has not read, by id (B15); None while none runs."""
 
@@ -252,7 +277,7 @@ class AssistantConversation(Conversation):
         self._steering = {}
         try:
             endpoint = await self._agent.endpoint(prompt.model)
-            await self._agent.answer(endpoint, prompt, sink, self._steering)
+            await self._agent.answer(endpoint, prompt, sink, self._steering, self._directories)
         finally:
             self._steering = None
 

@@ -7,15 +7,15 @@ no model library.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from jupyter_ahp.agents.assistant.files import Files, Note, Shown
 from jupyter_ahp.agents.assistant.models import Endpoint
+from jupyter_ahp.agents.assistant.sizes import estimated_tokens
 from jupyter_ahp.agents.base import (
-    Block,
     ImageBlock,
     Json,
-    PathBlock,
     Prompt,
     TextBlock,
     TurnFailed,
@@ -55,30 +55,37 @@ class Call:
     told: bool = False
     """The person knows that the beginning of this chat is left out."""
     max_tokens: int | None = None
+    files: Files = field(default_factory=Files)
+    """Reads what a person attaches while it answers."""
 
 
-def conversation(prompt: Prompt, *, vision: bool) -> tuple[list[Said], int]:
+def conversation(prompt: Prompt, files: Files, *, vision: bool) -> tuple[list[Said], int]:
     """Everything for one request: earlier turns, this turn's message, what it has so far. How much of it is this turn's.
 
     What the host has to say on an earlier turn stands ahead of that turn's message (B3); on this turn, it is
     `instructions`' matter. The speakers alternate, beginning and ending with the user; empty messages are left out.
-    Raises `TurnFailed` when there is nothing in this turn's message.
+    The files that were attached are read now, whatever they were then: this turn's first, then those of earlier turns,
+    back from the newest, while there is room. Raises `TurnFailed` when there is nothing in this turn's message.
     """
-    said: list[Said] = []
-    for turn in prompt.history:
-        message = turn.get("message") or {}
-        said.append(Said("user", prompt.prefaces.get(turn["id"], "")))
-        said.append(user_said(message.get("text", ""), blocks_of(message), vision=vision))
-        answer = _answer(turn.get("responseParts") or [], vision=vision)
-        if turn.get("state") == "cancelled" and answer and answer[-1].role == "assistant":
-            answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
-        said += answer
-    own = [user_said(prompt.text, prompt.blocks, vision=vision), *_answer(prompt.so_far, vision=vision)]
+    own = [user_said(prompt.text, files.shown(prompt.blocks), vision=vision)]
+    own += _answer(prompt.so_far, files, vision=vision)
     if own[-1].role == "assistant":
         own.append(Said("user", GO_ON))
     if not _merged(own):
         raise TurnFailed("empty", "There is nothing in this message. Write something.")
+    earlier = [_of_turn(turn, prompt, files, vision=vision) for turn in reversed(prompt.history)]
+    said = [one for turn in reversed(earlier) for one in turn]
     return _merged([*said, *own]), len(_merged(own))
+
+
+def _of_turn(turn: Json, prompt: Prompt, files: Files, *, vision: bool) -> list[Said]:
+    """What both sides said in an earlier turn."""
+    message = turn.get("message") or {}
+    asked = user_said(message.get("text", ""), files.shown(blocks_of(message)), vision=vision)
+    answer = _answer(turn.get("responseParts") or [], files, vision=vision)
+    if turn.get("state") == "cancelled" and answer and answer[-1].role == "assistant":
+        answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
+    return [Said("user", prompt.prefaces.get(turn["id"], "")), asked, *answer]
 
 
 def instructions(standing: str, prompt: Prompt) -> str:
@@ -87,7 +94,7 @@ def instructions(standing: str, prompt: Prompt) -> str:
     return f"{standing}\n\n{preface}" if preface else standing
 
 
-def _answer(parts: Sequence[Json], *, vision: bool) -> list[Said]:
+def _answer(parts: Sequence[Json], files: Files, *, vision: bool) -> list[Said]:
     """What was said in a turn behind its message: the answer, and at its place what a person steered it with (B15).
 
     A part that went on after an error follows without a break.
@@ -100,14 +107,14 @@ def _answer(parts: Sequence[Json], *, vision: bool) -> list[Said]:
             text += part.get("content", "") if went_on or not text else f"\n\n{part.get('content', '')}"
         elif message := steering_of(part):
             said += [Said("assistant", text.strip())]
-            said += [user_said(message.get("text", ""), blocks_of(message), vision=vision)]
+            said += [user_said(message.get("text", ""), files.shown(blocks_of(message)), vision=vision)]
             text = ""
         went_on = part.get("kind") == "error"
     said.append(Said("assistant", text.strip()))
     return [one for one in said if one.text or one.images]
 
 
-def user_said(text: str, blocks: Sequence[Block], *, vision: bool) -> Said:
+def user_said(text: str, blocks: Sequence[Shown], *, vision: bool) -> Said:
     """A message with what came with it before it, so that the words of the person stand last."""
     pieces: list[str] = []
     images: list[ImageBlock] = []
@@ -120,10 +127,11 @@ def user_said(text: str, blocks: Sequence[Block], *, vision: bool) -> Said:
                 pieces.append(f"Attached, the image {label}.")
                 images.append(block)
             case ImageBlock(label):
-                pieces.append(f"Attached, the image {label}, which you cannot see.")
-            case PathBlock(label, path):
-                named = label if label == path else f"{label}, at {path}"
-                pieces.append(f"Attached, not shown to you: {named}")
+                pieces.append(
+                    f"Attached, the image {label}, which you cannot see: do not guess what it shows."
+                )
+            case Note(note):
+                pieces.append(note)
     return Said("user", "\n\n".join([*pieces, text] if text else pieces), tuple(images))
 
 
@@ -181,23 +189,8 @@ def was_told(prompt: Prompt) -> bool:
     )
 
 
-def cut(text: str, tokens: int) -> str:
-    """A text that fits: its beginning and its end."""
-    short, size = text, len(text)
-    while estimated_tokens(short) > tokens and size > 2:
-        size = size * 3 // 4
-        short = f"{text[: size // 2]}\n[…]\n{text[-(size // 2) :]}"
-    return short
-
-
 def all_tokens(said: Sequence[Said]) -> int:
     return sum(estimated_tokens(one.text) for one in said)
-
-
-def estimated_tokens(text: str) -> int:
-    """Tokens of a text for a small English vocabulary, rather too many than too few."""
-    plain = sum(1 for character in text if character.isascii())
-    return plain // 3 + 2 * (len(text) - plain) + 8
 
 
 def _round(number: int) -> str:

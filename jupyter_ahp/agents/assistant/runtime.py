@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -49,6 +50,7 @@ from jupyter_ahp.agents.assistant.failures import (
     unfinished,
     wait_before_retry,
 )
+from jupyter_ahp.agents.assistant.files import Files, in_time
 from jupyter_ahp.agents.assistant.history import Call, Said, all_tokens, fit, left_out, user_said
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.base import Steering, ToolCall, TurnSink
@@ -142,7 +144,7 @@ class Runtime:
         ) as steps:
             async for node in steps:
                 if Agent.is_model_request_node(node):
-                    _steer(node.request, run)
+                    await _steer(node.request, run)
                     run.messages, run.heard = [*steps.all_messages(), node.request], False
                     if run.attempt == 1:
                         run.sink.activity("Thinking")
@@ -195,10 +197,14 @@ class Runtime:
         return self._clients[here]
 
 
-def _steer(request: ModelRequest, run: Run) -> None:
+async def _steer(request: ModelRequest, run: Run) -> None:
     """What a person said meanwhile goes into the request that is about to go out, behind what it has (B15)."""
-    for message_id, message in list(run.steering.items()):
-        said = user_said(message.text, message.blocks, vision=run.call.endpoint.vision)
+    while run.steering:
+        message_id, message = next(iter(run.steering.items()))
+        shown = await in_time(partial(Files.shown, blocks=message.blocks), run.call.files)
+        if run.steering.get(message_id) is not message:  # taken back, or changed, while its files were read
+            continue
+        said = user_said(message.text, shown, vision=run.call.endpoint.vision)
         request.parts = [*request.parts, UserPromptPart(_content(said))]
         del run.steering[message_id]
         run.sink.steering_read(message_id)
