@@ -229,7 +229,8 @@ def attached(path: Path) -> Json:
 
 async def test_a_file_of_an_earlier_turn_is_read_again(ask: Ask, project: Path, model: MockModel) -> None:
     await ask(history=[turn("look", "Seen.", attachments=[attached(project / "README.md")])])
-    assert "Measured in 2009" in model.requests[-1].texts[1][1]
+    text = model.requests[-1].texts[1][1]
+    assert text.startswith("Attached, README.md, as it is now:\n```\n# Penguins\nMeasured in 2009")
 
 
 async def test_a_file_that_is_attached_twice_is_shown_once(ask: Ask, project: Path, model: MockModel) -> None:

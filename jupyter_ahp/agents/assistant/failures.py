@@ -108,9 +108,10 @@ class Words(NamedTuple):
 def _refusal(error: Failure, endpoint: Endpoint, who: str, safe: str) -> Words | None:
     """The API answered, and not with an answer of the model."""
     if too_long(error):
+        which = "the model" if endpoint.guessed else endpoint.model
         return Words(
             "context_length",
-            f"The chat is longer than {'the model' if endpoint.guessed else endpoint.model} can read. {safe} Start a new chat, rewind this one, attach less, "
+            f"The chat is longer than {which} can read. {safe} Start a new chat, rewind this one, attach less, "
             "or choose a model with a larger context.",
             False,
         )
@@ -120,13 +121,10 @@ def _refusal(error: Failure, endpoint: Endpoint, who: str, safe: str) -> Words |
             return Words("authentication", f"{who} refused the key ({_status(error)}). {safe} {advice}", True)
         case ModelNotFoundError():
             advice = _model_advice(endpoint)
-            which = (
-                "the model that is asked for when none is named"
-                if endpoint.guessed
-                else f"no model {endpoint.model}"
-            )
-            has = "does not have" if endpoint.guessed else "has"
-            return Words("model_not_found", f"{endpoint.where} {has} {which}. {safe} {advice}", False)
+            has = f"has no model {endpoint.model}"
+            if endpoint.guessed:
+                has = "does not have the model that is asked for when none is named"
+            return Words("model_not_found", f"{endpoint.where} {has}. {safe} {advice}", False)
         case ModelQuotaExceededError():
             return Words(
                 "quota",

@@ -11,7 +11,7 @@ import codecs
 import os
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Final, TypeAlias, TypeVar
@@ -79,9 +79,21 @@ class Files:
         self._known: dict[str, Note] = {}
         """What to say of a file that is attached again, by its real path."""
 
-    def shown(self, blocks: Sequence[Block]) -> list[Shown]:
-        """A message's attachments with their files read. Not to be called on the event loop."""
-        return [self._path(block) if isinstance(block, PathBlock) else block for block in blocks]
+    def shown(self, blocks: Sequence[Block], *, earlier: bool = False) -> list[Shown]:
+        """A message's attachments with their files read. Not to be called on the event loop.
+
+        `earlier`: they came with an earlier turn, and what is in them now may not be what was in them then.
+        """
+        shown: list[Shown] = []
+        for block in blocks:
+            if not isinstance(block, PathBlock):
+                shown.append(block)
+                continue
+            found = self._path(block)
+            if earlier and not isinstance(found, Note):
+                found = replace(found, label=f"{found.label}, as it is now")
+            shown.append(found)
+        return shown
 
     def _path(self, block: PathBlock) -> Shown:
         if not os.path.isabs(block.path):

@@ -81,8 +81,9 @@ def conversation(prompt: Prompt, files: Files, *, vision: bool) -> tuple[list[Sa
 def _of_turn(turn: Json, prompt: Prompt, files: Files, *, vision: bool) -> list[Said]:
     """What both sides said in an earlier turn."""
     message = turn.get("message") or {}
-    asked = user_said(message.get("text", ""), files.shown(blocks_of(message)), vision=vision)
-    answer = _answer(turn.get("responseParts") or [], files, vision=vision)
+    shown = files.shown(blocks_of(message), earlier=True)
+    asked = user_said(message.get("text", ""), shown, vision=vision)
+    answer = _answer(turn.get("responseParts") or [], files, vision=vision, earlier=True)
     if turn.get("state") == "cancelled" and answer and answer[-1].role == "assistant":
         answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
     return [Said("user", prompt.prefaces.get(turn["id"], "")), asked, *answer]
@@ -94,7 +95,7 @@ def instructions(standing: str, prompt: Prompt) -> str:
     return f"{standing}\n\n{preface}" if preface else standing
 
 
-def _answer(parts: Sequence[Json], files: Files, *, vision: bool) -> list[Said]:
+def _answer(parts: Sequence[Json], files: Files, *, vision: bool, earlier: bool = False) -> list[Said]:
     """What was said in a turn behind its message: the answer, and at its place what a person steered it with (B15).
 
     A part that went on after an error follows without a break.
@@ -107,7 +108,8 @@ def _answer(parts: Sequence[Json], files: Files, *, vision: bool) -> list[Said]:
             text += part.get("content", "") if went_on or not text else f"\n\n{part.get('content', '')}"
         elif message := steering_of(part):
             said += [Said("assistant", text.strip())]
-            said += [user_said(message.get("text", ""), files.shown(blocks_of(message)), vision=vision)]
+            shown = files.shown(blocks_of(message), earlier=earlier)
+            said += [user_said(message.get("text", ""), shown, vision=vision)]
             text = ""
         went_on = part.get("kind") == "error"
     said.append(Said("assistant", text.strip()))
