@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.interop.window import NEWEST, VSCODE_141, Kind, Window, window
+from tests.interop.kinds import NEWEST, VSCODE_141, Kind
+from tests.interop.window import Window, window
 from tests.support.server import JupyterServer
 
 

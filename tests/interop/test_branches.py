@@ -6,18 +6,10 @@ import uuid
 
 import pytest
 
+from tests.interop.kinds import NEWEST, UI, VSCODE_140, VSCODE_141, Kind
 from tests.interop.mirror import Json
 from tests.interop.pairs import two
-from tests.interop.window import (
-    NEWEST,
-    UI,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Refused,
-    answer_text,
-    window,
-)
+from tests.interop.window import Refused, answer_text, window
 from tests.mock_model import MockModel
 from tests.support.server import JupyterServer
 

@@ -8,9 +8,10 @@ import uuid
 
 import pytest
 
+from tests.interop.kinds import NEWEST, UI, VSCODE_140, VSCODE_141, Kind
 from tests.interop.mirror import Json
 from tests.interop.pairs import two
-from tests.interop.window import NEWEST, UI, VSCODE_140, VSCODE_141, Kind, window
+from tests.interop.window import window
 from tests.support.server import JupyterServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no terminals on Windows")

@@ -10,19 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.interop.window import (
-    AHPC,
-    AHPX,
-    EVERY,
-    NEWEST,
-    ROOT,
-    UI,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Refused,
-    window,
-)
+from tests.interop.kinds import AHPC, AHPX, EVERY, NEWEST, ROOT, UI, VSCODE_140, VSCODE_141, Kind
+from tests.interop.window import Refused, window
 from tests.support.server import JupyterServer
 
 

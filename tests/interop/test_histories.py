@@ -14,19 +14,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.interop.kinds import AHPC, NEWEST, UI, VSCODE_140, VSCODE_141, Kind
 from tests.interop.mirror import Json
-from tests.interop.window import (
-    AHPC,
-    NEWEST,
-    UI,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Window,
-    started,
-    user_message,
-    window,
-)
+from tests.interop.window import Window, started, user_message, window
 from tests.support.server import JupyterServer
 
 WORDS = (

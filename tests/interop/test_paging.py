@@ -6,8 +6,9 @@ import uuid
 
 import pytest
 
+from tests.interop.kinds import NEWEST, VSCODE_141
 from tests.interop.pairs import Two, two
-from tests.interop.window import NEWEST, VSCODE_141, Refused, Window, window
+from tests.interop.window import Refused, Window, window
 from tests.support.server import JupyterServer
 
 

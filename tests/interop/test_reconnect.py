@@ -7,23 +7,10 @@ import uuid
 
 import pytest
 
+from tests.interop.kinds import AHPC, NEWEST, ROOT, UI, VSCODE_140, VSCODE_141, Kind
 from tests.interop.mirror import Json
 from tests.interop.pairs import two
-from tests.interop.window import (
-    AHPC,
-    NEWEST,
-    ROOT,
-    UI,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Refused,
-    Window,
-    answer_text,
-    started,
-    user_message,
-    window,
-)
+from tests.interop.window import Refused, Window, answer_text, started, user_message, window
 from tests.support.server import JupyterServer
 
 

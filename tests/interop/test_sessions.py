@@ -9,21 +9,8 @@ import uuid
 
 import pytest
 
-from tests.interop.window import (
-    AHPC,
-    AHPX,
-    EVERY,
-    NEWEST,
-    UI,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Refused,
-    answer_text,
-    started,
-    user_message,
-    window,
-)
+from tests.interop.kinds import AHPC, AHPX, EVERY, NEWEST, UI, VSCODE_140, VSCODE_141, Kind
+from tests.interop.window import Refused, answer_text, started, user_message, window
 from tests.support.server import JupyterServer
 
 OLDER = (VSCODE_140, VSCODE_141)

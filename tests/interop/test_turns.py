@@ -8,20 +8,10 @@ import uuid
 
 import pytest
 
+from tests.interop.kinds import EVERY, NEWEST, VSCODE_140, VSCODE_141, Kind
 from tests.interop.mirror import Json
 from tests.interop.pairs import Two, two
-from tests.interop.window import (
-    EVERY,
-    NEWEST,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Refused,
-    Window,
-    answer_text,
-    started,
-    window,
-)
+from tests.interop.window import Refused, Window, answer_text, started, window
 from tests.mock_model import MockModel
 from tests.support.server import JupyterServer
 

@@ -7,19 +7,10 @@ import uuid
 
 import pytest
 
+from tests.interop.kinds import NEWEST, VSCODE_140, VSCODE_141, Kind
 from tests.interop.mirror import Json
 from tests.interop.pairs import two
-from tests.interop.window import (
-    NEWEST,
-    VSCODE_140,
-    VSCODE_141,
-    Kind,
-    Window,
-    answer_text,
-    started,
-    user_message,
-    window,
-)
+from tests.interop.window import Window, answer_text, started, user_message, window
 from tests.mock_model import MockModel
 from tests.support.server import JupyterServer
 

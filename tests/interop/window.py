@@ -13,16 +13,17 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from tests.interop.kinds import ROOT, Kind
 from tests.interop.mirror import ACTIVITY, Json, clean, reduced
 from tests.support.server import JupyterServer
 
-ROOT = "ahp-root://"
 PROVIDERS = ("echo", "assistant", "puppet")
 
 KINDS = {
@@ -35,51 +36,6 @@ KINDS = {
 # What came with which version, of what a host may say (the rest is older than any version that is served).
 SINCE = {"chat/canvasesChanged": (0, 10, 0), "canvas/stateChanged": (0, 10, 0)}
 ENDINGS = ("chat/turnComplete", "chat/error", "chat/turnCancelled")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A client as it is known to introduce itself."""
-
-    name: str
-    versions: tuple[str, ...]
-    chosen: str
-    info: Json | None = None
-    meta: Json | None = None
-    origin: str | None = None
-    scheme: str = "ahp-session"
-    """Of the session URIs that it makes; "": the provider's name, as an older VS Code window does."""
-    token: str = "token"
-    root: str = ROOT
-    limit: int | None = None
-    """Of `listSessions`."""
-
-    def session(self, provider: str, identity: str) -> str:
-        return f"{self.scheme or provider}:/{identity}"
-
-
-_CONNECTION = {"vscode.telemetryLevel": "all", "vscode.clientConnectionKind": "direct_websocket"}
-_ORIGIN = "vscode-file://vscode-app"
-_AGENTS = {"name": "vscode-agents-window", "title": "Visual Studio Code - Agents"}
-_MID_2026 = ("0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1")
-
-VSCODE_140 = Kind("1.140", _MID_2026, "0.9.0", _AGENTS, _CONNECTION, _ORIGIN, scheme="", token="tkn")
-VSCODE_141 = Kind(
-    "1.141", ("0.10.0", *_MID_2026), "0.10.0", _AGENTS, _CONNECTION, _ORIGIN, scheme="", token="tkn"
-)
-NEWEST = Kind(
-    "newest",
-    ("1.0.0", "0.10.0", *_MID_2026),
-    "1.0.0",
-    _AGENTS,
-    {**_CONNECTION, "vscode.ahpSessionUris": True},
-    _ORIGIN,
-    token="tkn",
-)
-UI = Kind("ui", ("1.0.0", "0.9.0"), "1.0.0", origin="http://localhost:5173", limit=100)
-AHPX = Kind("ahpx", ("0.9.0",), "0.9.0", {"name": "ahpx", "version": "0.3.1"})
-AHPC = Kind("ahpc", ("1.0.0", "0.9.0", "0.8.0", "0.7.0"), "1.0.0", {"name": "ahpc"})
-EVERY = (VSCODE_140, VSCODE_141, NEWEST, UI, AHPX, AHPC)
 
 
 class Refused(Exception):
@@ -530,7 +486,7 @@ def started(turn: str, text: str, **message: Any) -> Json:
     return {
         "type": "chat/turnStarted",
         "turnId": turn,
-        "startedAt": "2026-10-01T12:00:00.000Z",
+        "startedAt": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "message": user_message(text, **message),
     }
 
