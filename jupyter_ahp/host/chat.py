@@ -40,7 +40,7 @@ from .saver import Saver
 from .snapshots import Snapshots
 from .titles import title_of, title_of_command
 from .turns import Turns
-from .waiting import Waiting
+from .waiting import SENT_ALREADY, Waiting
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -506,29 +506,34 @@ class Chat:
     async def _pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
         await self._check_pending(action)
         changes = await self.waiting.store(action)
-        if self._came_for_a_stopped_turn(action):  # which was stopped meanwhile
+        if (refusal := self._overtaken(action)) is not None:
             self.waiting.keep()
             await self.saver.now()
-            raise Refused(STOPPED)
+            raise Refused(refusal)
         self.session.use()
         self._echo(sender, client_seq, action)
         self.waiting.keep()  # a stop may have taken something out meanwhile
-        if (
-            changes and self._during is None
-        ):  # one that came while a turn ran waits for it, however it ended (Q4)
+        # What came while a turn ran waits for it, and for a person once it was stopped or failed (Q4).
+        if changes and self._during is None:
             self.waiting.touched(action)
 
     async def _check_pending(self, action: Json) -> None:
-        refusal = await self.waiting.refusal(action)
-        if refusal is None and self._came_for_a_stopped_turn(action):
-            refusal = STOPPED
+        refusal = self._overtaken(action) or await self.waiting.refusal(action)
         if refusal is not None:
             raise Refused(refusal)
 
-    def _came_for_a_stopped_turn(self, action: Json) -> bool:
-        """A stop overtakes what is being written: steering that was sent before it has nothing to go into (G6)."""
-        is_steering = action["type"] == "chat/pendingMessageSet" and action["kind"] == "steering"
-        return is_steering and self._during is not None and self._during == self._stopped
+    def _overtaken(self, action: Json) -> str | None:
+        """Why a message cannot wait any more: it was sent, or is to steer a turn that was stopped since it came.
+
+        Looked at before and behind the write: a model reads, and a stop is said, meanwhile.
+        """
+        if action["type"] != "chat/pendingMessageSet":
+            return None
+        if self.waiting.was_sent(action["id"]):  # an edit of it would be delivered beside it
+            return SENT_ALREADY
+        was_stopped = self._during is not None and self._during == self._stopped
+        # Steering that was sent before a stop goes with it (G6).
+        return STOPPED if was_stopped and action["kind"] == "steering" else None
 
     # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
     async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:

@@ -49,9 +49,12 @@ class Saver:
 
     async def flush(self) -> None:
         """What waits is on disk when this returns. Raises `StoreError`: then it still waits."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            if self._task is task:  # cancelled before it began, it does not say itself that it is gone
+                self._task = None
         if self._dirty:
             await self.now()
 

@@ -37,12 +37,7 @@ class Waiting:
 
     # ── what people change ───────────────────────────────────────────────────────────────────────────────────
     async def refusal(self, action: Json) -> str | None:
-        """Why what waits cannot be changed so; None if it can (G4, G5, G7).
-
-        An edit that comes when the message is on its way would be delivered beside it, as a message of its own.
-        """
-        if action["type"] == "chat/pendingMessageSet" and self._was_sent(action["id"]):
-            return SENT_ALREADY
+        """Why what waits cannot be changed so; None if it can (G4, G5, G7)."""
         if action.get("kind") != "steering":
             return None
         if action["type"] == "chat/pendingMessageRemoved":
@@ -58,7 +53,8 @@ class Waiting:
             return BEING_PROCESSED if self._held else ANOTHER_WAITS
         return None if _said(waits["message"]) == _said(action["message"]) else BEING_PROCESSED
 
-    def _was_sent(self, message_id: str) -> bool:
+    def was_sent(self, message_id: str) -> bool:
+        """Whether the message of that id is in a turn of this chat, or in one that can be brought back to it."""
         state = self._chat.state
         turns = [state["activeTurn"]] if "activeTurn" in state else []
         can_return = cut(self._chat.record)
