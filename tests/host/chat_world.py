@@ -11,6 +11,7 @@ import logging
 import random
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ class Mind(Line):
                 self._do(word, sink)
         except asyncio.CancelledError:
             await asyncio.sleep(self.agent.slowness)  # it does not stop at once
-            sink.markdown("too late")
+            sink.notice("too late")
             raise
         finally:
             self.turn = None
@@ -144,8 +145,11 @@ class Backend(Scripted):
 
     def read(self, mind: Mind, steering: Steering) -> None:
         if self.world.agent is self:
+            # One that goes with a stop may be read in that moment, in a turn of which nobody hears any more.
             fate = self._ledger(mind).fates.get(steering.text)
-            self._ledger(mind).check(fate == "waits", f"{steering.text!r} was read, and was {fate}")
+            self._ledger(mind).check(
+                fate in ("waits", "stopped"), f"{steering.text!r} was read, and was {fate}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +294,21 @@ class World:
         self._exits.callback(logging.getLogger("jupyter_ahp").removeHandler, listener)
         self.loop.run_until_complete(self._begin())
 
+    async def end(self) -> None:
+        """Everybody goes, then the host: nothing may be left of either."""
+        for person in self.people.values():
+            await person.drop()
+        await self.host.stop()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            self.problems.append(f"tasks without an owner: {left}")
+
     def close(self) -> None:
         try:
-            for task in asyncio.all_tasks(self.loop):
-                task.cancel()
-            self.loop.run_until_complete(asyncio.sleep(0))
+            while tasks := asyncio.all_tasks(self.loop):
+                for task in tasks:
+                    task.cancel()
+                self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()
         finally:
             self._exits.close()
@@ -361,9 +375,9 @@ class World:
         )
 
     def _waits(self, who: Person, chat: str, which: int) -> str | None:
-        """A message that waits, as this person sees it; sometimes one that did long ago."""
+        """A message that waits, as this person sees it; from 6 on, one of the last that ever did."""
         ever = list(dict.fromkeys(name for name in self.ledgers[chat].names.values() if name))
-        names = ever if which == 7 else [entry["id"] for entry in waiting(who.state(chat))]
+        names = [entry["id"] for entry in waiting(who.state(chat))] if which < 6 else ever[-4:]
         return names[which % len(names)] if names else None
 
     async def queue(self, who: Person, chat: str, *, hold: bool = False, lost: bool = False) -> None:
@@ -460,6 +474,17 @@ class World:
             if person is not self.direct and person.can_ask:
                 await person.look_at(new)
 
+    async def burst(self, who: Person, chat: str, deeds: Sequence[str], which: int) -> None:
+        """Several things at once, before the host can do any of them."""
+        for deed in deeds:
+            match deed:
+                case "queue" | "steer" | "start" | "stop" | "resume":
+                    await getattr(self, deed)(who, chat)
+                case "edit" | "take_back" | "send_on" | "reorder" | "rewind":
+                    await getattr(self, deed)(who, chat, which)
+                case word:
+                    await self.agent_does(chat, word)
+
     # ── the agent ────────────────────────────────────────────────────────────────────────────────────────────────
     async def agent_does(self, chat: str, *words: str) -> None:
         mind = self.agent.minds.get(chat)
@@ -486,6 +511,10 @@ class World:
         self.people["slow"].wire.stalled = stalled
         if not stalled:
             self.people["slow"].wire.pass_on()
+
+    async def look_anew(self, who: Person, chat: str, view: int) -> None:
+        """Subscribe again, to the newest turns alone."""
+        await who.subscribe(chat, view={"turns": view})
 
     async def trickle(self, frames: int) -> None:
         self.people["slow"].wire.pass_on(frames)

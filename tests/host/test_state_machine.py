@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from jupyter_ahp.host.ports import Json
+from jupyter_ahp.host.saver import Saver
 from tests.host.chat_world import World
 
 STEPS = int(os.environ.get("JUPYTER_AHP_STEPS") or (10_000 if os.environ.get("CI") else 1_000))
@@ -31,13 +32,15 @@ STEPS_OF_ONE = 50
 """Steps of one history, behind which a new world begins."""
 
 WHO = st.integers(0, 4)
-CHAT = st.integers(0, 2)
+CHAT = st.sampled_from([0, 0, 0, 1, 2])
 WHICH = st.integers(0, 7)
 PACE = st.sampled_from([0.0, 0.0, 0.002, 0.02, 0.2])
 """Seconds until the next thing happens."""
 FLAG = st.booleans()
 SELDOM = st.integers(0, 7).map(lambda number: number == 7)
-WORDS = ["say", "read", "done", "use", "fail", "resumable", "break"]
+MOSTLY = st.sampled_from([True, True, True, False])
+WORDS = ["say", "read", "read", "done", "use", "fail", "resumable", "break"]
+DEEDS = ["queue", "steer", "stop", "take_back", "edit", "start", "rewind", "resume", "send_on", "reorder"]
 
 
 class Chats(RuleBasedStateMachine):
@@ -69,6 +72,7 @@ class Chats(RuleBasedStateMachine):
         try:
             if self.sound:
                 self.live(self.world.everyone_rests())
+                self.live(self.world.end())
         finally:
             self.world.close()
 
@@ -150,7 +154,36 @@ class Chats(RuleBasedStateMachine):
     def turn_completes(self, chat: int, pace: float) -> None:
         self.live(self.world.agent_does(self.world.chat(chat), "say", "done"), pace)
 
-    @rule(open_to_steering=FLAG, gives_back=FLAG, slowness=st.sampled_from([0.0, 0.01, 0.3]))
+    @rule(who=WHO, chat=CHAT)
+    def whole_turn(self, who: int, chat: int) -> None:
+        uri = self.world.chat(chat)
+        self.live(self.world.start(self.world.person(who, uri), uri), 0.5)
+        self.live(self.world.agent_does(uri, "say", "done"), 0.1)
+
+    @rule(
+        who=WHO,
+        chat=CHAT,
+        begins=st.sampled_from(["", "a turn", "a steered turn"]),
+        deeds=st.lists(st.sampled_from(DEEDS + WORDS), min_size=1, max_size=4),
+        which=WHICH,
+        pace=PACE,
+        crash=SELDOM,
+    )
+    def at_once(
+        self, who: int, chat: int, begins: str, deeds: list[str], which: int, pace: float, crash: bool
+    ) -> None:
+        """Several things in one moment, and perhaps the last ones of this process."""
+        uri = self.world.chat(chat)
+        person = self.world.person(who, uri)
+        if begins:
+            self.live(self.world.start(person, uri), 0.5)
+        if begins == "a steered turn":
+            self.live(self.world.steer(person, uri), 0.5)
+        self.live(self.world.burst(person, uri, deeds, which), pace)
+        if crash:
+            self.live(self.world.restart(crash=True))
+
+    @rule(open_to_steering=MOSTLY, gives_back=MOSTLY, slowness=st.sampled_from([0.0, 0.01, 0.3]))
     def agent_is(self, open_to_steering: bool, gives_back: bool, slowness: float) -> None:
         self.live(self.world.agent_is(open_to_steering, gives_back, slowness))
 
@@ -161,6 +194,17 @@ class Chats(RuleBasedStateMachine):
     @rule(pace=PACE)
     def come_back(self, pace: float) -> None:
         self.live(self.world.come_back(), pace)
+
+    @rule(who=WHO, chat=CHAT, which=WHICH, view=st.integers(0, 1))
+    def rewind_unseen(self, who: int, chat: int, which: int, view: int) -> None:
+        """While somebody is away who had not been given every turn."""
+        uri = self.world.chat(chat)
+        person = self.world.person(who, uri)
+        if person.can_ask and person is not self.world.direct:
+            self.live(self.world.look_anew(person, uri, view))
+            self.live(self.world.leave(person))
+            self.live(self.world.rewind(self.world.direct, uri, which), 0.2)
+            self.live(self.world.come_back())
 
     @rule(who=WHO, pace=PACE)
     def repeat(self, who: int, pace: float) -> None:
@@ -178,9 +222,10 @@ class Chats(RuleBasedStateMachine):
     def fetch(self, chat: int) -> None:
         self.live(self.world.fetch(self.world.chat(chat)))
 
-    @rule(crash=FLAG, pace=PACE)
-    def restart(self, crash: bool, pace: float) -> None:
-        self.live(self.world.restart(crash=crash), pace)
+    @rule(how=st.sampled_from(["not", "not", "well", "crash"]), pace=PACE)
+    def restart(self, how: str, pace: float) -> None:
+        if how != "not":
+            self.live(self.world.restart(crash=how == "crash"), pace)
 
     @rule()
     def rest(self) -> None:
@@ -245,12 +290,29 @@ class Story:
         return [*([self.state["steeringMessage"]["id"]] if "steeringMessage" in self.state else []), *queued]
 
 
+async def test_D2_what_changes_just_before_a_flush_does_not_keep_later_changes_from_being_saved() -> None:
+    saved: list[int] = []
+    count = 0
+
+    async def write() -> None:
+        saved.append(count)
+
+    saver = Saver("It", write)
+    saver.soon()
+    await saver.flush()
+    count = 1
+    saver.soon()
+    await asyncio.sleep(0.3)
+
+    assert saved == [0, 1]
+
+
 @pytest.fixture
 def story() -> Iterator[Story]:
     story = Story()
     try:
         yield story
-        story.at_once(story.world.everyone_rests())
+        story.at_once(story.world.everyone_rests(), story.world.end())
         assert not story.world.problems, "\n".join(story.world.problems)
     finally:
         story.world.close()
@@ -367,3 +429,59 @@ def test_Q1_an_edit_of_what_was_sent_is_refused_while_its_turn_can_come_back(sto
 
     [refusal] = person.refusals
     assert refusal["rejectionReason"] == "This message was sent already. What was sent cannot be changed."
+
+
+def test_G5_steering_that_is_read_while_it_is_sent_again_is_delivered_once(story: Story) -> None:
+    world, person, chat = story.world, story.person, story.chat
+    story.turn()
+    story.at_once(world.steer(person, chat), asyncio.sleep(1))
+    story.at_once(world.say_again(person, chat), world.agent_does(chat, "read"))
+    story.rest()
+
+    assert story.waiting == []
+    [refusal] = person.refusals
+    assert refusal["rejectionReason"] == "This message was sent already. What was sent cannot be changed."
+
+
+def test_G6_steering_that_is_stopped_while_it_is_written_is_refused(story: Story) -> None:
+    world, person, chat = story.world, story.person, story.chat
+    story.turn()
+    story.at_once(world.steer(person, chat), asyncio.sleep(0), world.stop(person, chat))
+    story.rest()
+
+    assert story.waiting == []
+    assert "activeTurn" not in story.state
+    [refusal] = person.refusals
+    assert refusal["rejectionReason"].startswith("The turn that this was to steer was stopped.")
+
+
+def test_Q2_a_message_that_is_written_while_its_turn_completes_is_started(story: Story) -> None:
+    world, person, chat = story.world, story.person, story.chat
+    story.turn()
+    story.at_once(world.queue(person, chat), world.agent_does(chat, "done"))
+    story.rest()
+
+    assert story.waiting == []
+    assert "activeTurn" in story.state
+
+
+def test_M3_a_rewind_to_a_turn_that_one_who_was_away_had_not_been_given_is_a_snapshot(story: Story) -> None:
+    world, person, chat = story.world, story.person, story.chat
+    for _ in range(3):
+        story.turn("say", "done")
+    away = world.people["windowed"]
+    story.at_once(world.look_anew(away, chat, 1), world.leave(away))
+    story.at_once(world.rewind(person, chat, 0), asyncio.sleep(1), world.come_back())
+
+    assert away.state(chat)["turns"] == story.state["turns"]
+
+
+def test_Q1_a_message_that_is_written_while_a_stop_takes_steering_out_is_on_the_disk(story: Story) -> None:
+    world, person, chat = story.world, story.person, story.chat
+    story.turn()
+    story.at_once(world.steer(person, chat), asyncio.sleep(1))
+    story.at_once(world.queue(person, chat), asyncio.sleep(0), world.stop(person, chat), asyncio.sleep(1))
+    [name] = story.waiting
+    story.at_once(world.restart(crash=True))
+
+    assert story.waiting == [name]
