@@ -73,9 +73,9 @@ class _ProcessPty(Pty):
             self._process.setwinsize(rows, columns)
 
     async def kill(self) -> None:
-        if self._ending.done():
-            return
         if self._killing is None:
+            if self._ending.done():
+                return
             self._killing = asyncio.create_task(self._kill())
         await asyncio.shield(self._killing)
 

@@ -39,6 +39,11 @@ def serving(store: Store, agent: Scripted, directory: Path, *, terminals: bool =
     return Host(store, [agent], options)
 
 
+@pytest.fixture(autouse=True)
+def impatient() -> None:
+    """Nothing here hangs in a stop, and a slow machine takes its time to end a process group."""
+
+
 @pytest.fixture
 def agent() -> Scripted:
     agent = Scripted()
