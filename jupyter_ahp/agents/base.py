@@ -50,6 +50,9 @@ What you do:
 - A message for the turn that runs comes by `Conversation.steer`, if your capabilities say `steering`. Say
   `sink.steering_read` at the moment the model is told it; one that you did not get to is the host's again when the turn
   ends. In later turns it is a notice in `Prompt.history`: `steering_of(part)` gives the message.
+- Is `Capabilities.tools` set? Show `Prompt.tools` to the model. A call is begun by `sink.tool(tool.name,
+  title=tool.title, contributor=tool.contributor)`, and `await tool.call(call, arguments)` does the rest: it asks people
+  where it has to, and says how it went. Its result is for the model; a denial and a failure are results too.
 - `usage` is what the backend reported, never an estimate.
 """
 
@@ -59,11 +62,13 @@ from jupyter_ahp.host.attachments import blocks_of
 from jupyter_ahp.host.ports import (
     Agent,
     Answer,
+    Approvals,
     Block,
     Capabilities,
     Command,
     Confirmation,
     Conversation,
+    Effects,
     ImageBlock,
     Json,
     Model,
@@ -73,7 +78,9 @@ from jupyter_ahp.host.ports import (
     Start,
     Steering,
     TextBlock,
+    Tool,
     ToolCall,
+    ToolResult,
     TurnFailed,
     TurnOver,
     TurnSink,
@@ -83,11 +90,13 @@ from jupyter_ahp.protocol.meta import steering_of
 __all__ = [
     "Agent",
     "Answer",
+    "Approvals",
     "Block",
     "Capabilities",
     "Command",
     "Confirmation",
     "Conversation",
+    "Effects",
     "ImageBlock",
     "Json",
     "Model",
@@ -97,7 +106,9 @@ __all__ = [
     "Start",
     "Steering",
     "TextBlock",
+    "Tool",
     "ToolCall",
+    "ToolResult",
     "TurnFailed",
     "TurnOver",
     "TurnSink",

@@ -133,6 +133,7 @@ class ChatSink(TurnSink):
         title: str,
         call_id: str | None = None,
         intention: str | None = None,
+        contributor: Json | None = None,
         meta: Json | None = None,
     ) -> ToolCall:
         if call_id in self._taken:
@@ -144,6 +145,8 @@ class ChatSink(TurnSink):
         start: Json = {"toolCallId": call.id, "toolName": name, "displayName": title}
         if intention is not None:
             start["intention"] = intention
+        if contributor is not None:
+            start["contributor"] = contributor
         if meta is not None:
             start["_meta"] = meta
         self._turn("chat/toolCallStart", **start)
@@ -237,9 +240,9 @@ class Call(ToolCall):
         if delta and self._state == "streaming":
             self._say("chat/toolCallDelta", content=delta)
 
-    def run(self, message: str, *, tool_input: str | None = None) -> None:
+    def run(self, message: str, *, tool_input: str | None = None, by_setting: bool = False) -> None:
         if self._state == "streaming":
-            self._ready(message, tool_input, confirmed="not-needed")
+            self._ready(message, tool_input, confirmed="setting" if by_setting else "not-needed")
             self._state = "running"
 
     async def confirm(

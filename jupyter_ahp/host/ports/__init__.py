@@ -31,17 +31,20 @@ from .agents import (
 from .people import Principal
 from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
 from .terminals import Launch, Pty, Ptys
+from .tools import Approvals, Effects, Tool, ToolResult
 from .wire import Frame, Json, Transport
 
 __all__ = [
     "Agent",
     "Answer",
+    "Approvals",
     "Block",
     "Capabilities",
     "ChatRecord",
     "Command",
     "Confirmation",
     "Conversation",
+    "Effects",
     "Frame",
     "ImageBlock",
     "Json",
@@ -60,7 +63,9 @@ __all__ = [
     "StoreError",
     "StoredChat",
     "TextBlock",
+    "Tool",
     "ToolCall",
+    "ToolResult",
     "Transport",
     "TurnFailed",
     "TurnOver",

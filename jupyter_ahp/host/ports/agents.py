@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from .tools import Approvals, Tool
 from .wire import Json
 
 
@@ -20,6 +21,8 @@ class Capabilities:
     fork: bool = False
     steering: bool = False
     several_directories: bool = False
+    tools: bool = False
+    """Its model is shown `Prompt.tools`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,11 @@ class Prompt:
     them each time; one with a memory of its own looks for this turn's alone."""
     so_far: Sequence[Json] = ()
     """For a resumed turn: the response parts that it already has, its error included. Else empty."""
+    tools: Sequence[Tool] = ()
+    """What the turn offers its model, for an agent whose capabilities say `tools`: the host's, those of plugins, and
+    those of clients."""
+    approvals: Approvals = field(default_factory=Approvals)
+    """What runs without asking, for tools that the agent brings itself (`GuardedTool`). Those of `tools` heed it already."""
 
     @property
     def resumed(self) -> bool:
@@ -179,8 +187,11 @@ class ToolCall(ABC):
         """Stream a piece of the call's input, while the model writes it."""
 
     @abstractmethod
-    def run(self, message: str, *, tool_input: str | None = None) -> None:
-        """It runs, nobody need be asked. `message` says what it does ("Reading a.csv")."""
+    def run(self, message: str, *, tool_input: str | None = None, by_setting: bool = False) -> None:
+        """It runs, nobody need be asked. `message` says what it does ("Reading a.csv").
+
+        `by_setting`: somebody would be asked if a setting, or a person's earlier word, did not allow it.
+        """
 
     @abstractmethod
     async def confirm(
@@ -259,9 +270,17 @@ class TurnSink(ABC):
         title: str,
         call_id: str | None = None,
         intention: str | None = None,
+        contributor: Json | None = None,
         meta: Json | None = None,
     ) -> ToolCall:
-        """Begin a tool call. `call_id` is minted if not given; a used one raises ValueError."""
+        """Begin a tool call. `call_id` is minted if not given; a used one raises ValueError.
+
+        `contributor` says whose tool it is, if not the host's or the agent's own (AHP 4.5). For a tool of
+        `Prompt.tools` that is all there is to do, and to have the tool do the rest::
+
+            call = sink.tool(tool.name, title=tool.title, call_id=..., contributor=tool.contributor)
+            result = await tool.call(call, arguments)
+        """
 
     @abstractmethod
     def steering_read(self, message_id: str) -> None:
