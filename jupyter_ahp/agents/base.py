@@ -68,6 +68,7 @@ from jupyter_ahp.host.ports import (
     Command,
     Confirmation,
     Conversation,
+    ConversationHost,
     Effects,
     ImageBlock,
     Json,
@@ -84,6 +85,7 @@ from jupyter_ahp.host.ports import (
     TurnFailed,
     TurnOver,
     TurnSink,
+    Worker,
 )
 from jupyter_ahp.protocol.meta import steering_of
 
@@ -96,6 +98,7 @@ __all__ = [
     "Command",
     "Confirmation",
     "Conversation",
+    "ConversationHost",
     "Effects",
     "ImageBlock",
     "Json",
@@ -112,6 +115,7 @@ __all__ = [
     "TurnFailed",
     "TurnOver",
     "TurnSink",
+    "Worker",
     "blocks_of",
     "steering_of",
 ]

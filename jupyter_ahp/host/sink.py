@@ -10,13 +10,36 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..protocol.meta import STEERING
-from .ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink
+from .ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink, Worker
 
 Emit: TypeAlias = Callable[[Json], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Spawning:
+    """What a turn asks for when it spawns a worker (`TurnSink.worker`)."""
+
+    sink: ChatSink
+    """The turn's."""
+    call_id: str
+    prompt: str
+    title: str
+    agent_name: str | None
+    background: bool
+    stop: Callable[[], Awaitable[None]] | None
+
+
+Spawn: TypeAlias = Callable[[Spawning], Worker]
+
+
+def _spawns_none(asked: Spawning) -> Worker:
+    raise RuntimeError("This sink has nowhere to put a worker's chat.")
+
 
 STOPPED = {"completed", "cancelled"}
 
@@ -44,7 +67,7 @@ class ChatSink(TurnSink):
     """One turn's sink. `emit` takes a chat action, reduces it and sends it; it is not called after `end`.
 
     `parts` are those that the turn has already, of a resumed one. `steered` gives up the steering message of that id, as
-    it was said, once the model has read it; None for one that nobody handed over.
+    it was said, once the model has read it; None for one that nobody handed over. `spawn` makes the chat of a worker.
     """
 
     def __init__(
@@ -55,11 +78,13 @@ class ChatSink(TurnSink):
         parts: Sequence[Json] = (),
         new_id: Callable[[], str] | None = None,
         steered: Callable[[str], Json | None] = lambda message_id: None,
+        spawn: Spawn = _spawns_none,
     ) -> None:
         self.turn_id = turn_id
         self.over = False
         self._emit = emit
         self._steered = steered
+        self._spawn = spawn
         self._new_id = new_id or (lambda: uuid.uuid4().hex[:12])
         self._count = itertools.count(len(parts) + 1)
         self._open: tuple[str, str] | None = None
@@ -138,7 +163,7 @@ class ChatSink(TurnSink):
     ) -> ToolCall:
         if call_id in self._taken:
             raise ValueError(f"This turn has a tool call {call_id!r} already.")
-        call = Call(self, call_id or f"call-{self._new_id()}")
+        call = Call(self, call_id or f"call-{self._new_id()}", meta)
         self._taken.add(call.id)
         self._calls[call.id] = call
         self._open = None
@@ -151,6 +176,25 @@ class ChatSink(TurnSink):
             start["_meta"] = meta
         self._turn("chat/toolCallStart", **start)
         return call
+
+    def worker(
+        self,
+        call: ToolCall,
+        prompt: str,
+        *,
+        title: str,
+        agent_name: str | None = None,
+        background: bool = False,
+        stop: Callable[[], Awaitable[None]] | None = None,
+    ) -> Worker:
+        ours = self._calls.get(call.id)
+        if ours is None or ours is not call:
+            raise ValueError(f"{call.id!r} is no tool call of this turn.")
+        if ours.has_worker:
+            raise ValueError(f"The tool call {call.id!r} has a worker already.")
+        worker = self._spawn(Spawning(self, call.id, prompt, title, agent_name, background, stop))
+        ours.spawned(worker.chat, title, agent_name)
+        return worker
 
     async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
         if self.over:
@@ -189,6 +233,8 @@ class ChatSink(TurnSink):
             return
         if self._activity is not None:
             self.activity(None)
+        for call in self._calls.values():
+            call.keep_worker()
         self.over = True
         for call in self._calls.values():
             call.end()
@@ -230,9 +276,12 @@ class ChatSink(TurnSink):
 class Call(ToolCall):
     """A tool call. `state` follows AHP 4.5; a method that does not fit it changes nothing."""
 
-    def __init__(self, sink: ChatSink, call_id: str) -> None:
+    def __init__(self, sink: ChatSink, call_id: str, meta: Json | None = None) -> None:
         self.id = call_id
         self._sink = sink
+        self._meta = meta or {}
+        self._worker: Json | None = None
+        """The content that shows its worker (AHP 4.3, W5): there from the spawn to the end."""
         self._state = "streaming"
         self._waiting: asyncio.Future[Confirmation] | None = None
 
@@ -278,12 +327,41 @@ class Call(ToolCall):
         if self._state != "pending":
             return
         self._state = "running" if confirmation.approved else "cancelled"
+        self._show_worker()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(confirmation)
 
     def content(self, blocks: Sequence[Json]) -> None:
         if self._state == "running":
-            self._say("chat/toolCallContentChanged", content=list(blocks))
+            self._say("chat/toolCallContentChanged", content=self._with_worker(blocks))
+
+    @property
+    def has_worker(self) -> bool:
+        return self._worker is not None
+
+    def spawned(self, chat: str, title: str, agent_name: str | None) -> None:
+        """It runs in that chat: shown by its content, and in `_meta` as VS Code's windows look for it (W5)."""
+        self._worker = {"type": "subagent", "resource": chat, "title": title}
+        meta = {"toolKind": "subagent", "subagentChatUri": chat, "subagentDescription": title}
+        if agent_name is not None:
+            self._worker["agentName"] = agent_name
+            meta["subagentAgentName"] = agent_name
+        self._meta = {**self._meta, **meta}
+        if self._state == "streaming":
+            self.run(title)
+        self._show_worker()
+
+    def _show_worker(self) -> None:
+        if self._worker is not None and self._state == "running":
+            self._say("chat/toolCallContentChanged", content=[self._worker], _meta=self._meta)
+
+    def keep_worker(self) -> None:
+        """The turn is about to end, and would take what an open call shows with it: one with a worker is ended first."""
+        if self._worker is not None and self._state not in STOPPED:
+            self.failed(f"Stopped: {self._worker['title']}", error="It was stopped.")
+
+    def _with_worker(self, blocks: Sequence[Json]) -> list[Json]:
+        return list(blocks) if self._worker is None else [self._worker, *blocks]
 
     def done(self, message: str, *, content: Sequence[Json] = (), structured: Json | None = None) -> None:
         result: Json = {"success": True, "pastTenseMessage": message}
@@ -311,8 +389,8 @@ class Call(ToolCall):
             self.run(message)
         if self._state not in ("running", "pending"):
             return
-        if content:
-            result["content"] = list(content)
+        if content or self._worker is not None:
+            result["content"] = self._with_worker(content)
         self._say("chat/toolCallComplete", result=result)
         self._state = "completed"
         self._release()

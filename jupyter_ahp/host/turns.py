@@ -17,6 +17,7 @@ from ..protocol.meta import ran_command
 from . import clock, rewind
 from .branching import prefaces
 from .commands import Command, for_the_agent, told_of_commands
+from .late import Behind
 from .ports import (
     Answer,
     Confirmation,
@@ -67,6 +68,7 @@ class Turns:
         self._endings: set[asyncio.Task[None]] = set()
         """Endings that are being written: the next message is written behind them."""
         self._spent = 0.0
+        self._behind = Behind(chat)
         self.journalled = False
         """A turn is accepted and has not ended: its actions go to the journal."""
 
@@ -180,6 +182,7 @@ class Turns:
                     directories=session.paths_of(self._chat),
                     config=session.config,
                     memory=self._chat.record.memory,
+                    host=self._behind,
                 )
             )
         return self._conversation

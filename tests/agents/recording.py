@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from jupyter_ahp.agents.base import Agent, Json, Prompt, Start, TurnFailed
-from jupyter_ahp.host.sink import ChatSink
+from jupyter_ahp.agents.base import (
+    Agent,
+    ConversationHost,
+    Json,
+    Prompt,
+    Start,
+    TurnFailed,
+    TurnSink,
+    Worker,
+)
+from jupyter_ahp.host.sink import ChatSink, Spawning
 from jupyter_ahp.protocol.reducers import REDUCERS
 
 
@@ -16,7 +25,9 @@ class RecordingSink(ChatSink):
     """A turn that runs in a chat of its own. What it has is read from the chat's state, as a client would."""
 
     def __init__(self, turn_id: str = "t1") -> None:
-        super().__init__(turn_id, self._reduce)
+        super().__init__(turn_id, self._reduce, spawn=self._spawned)
+        self.workers: list[RecordedWorker] = []
+        """Those that the turn spawned, in order."""
         self._state: Json = {"resource": "ahp-chat:/c1", "title": "", "status": 1, "turns": []}
         self.actions: list[Json] = []
         message = {"text": "", "origin": {"kind": "user"}}
@@ -26,6 +37,11 @@ class RecordingSink(ChatSink):
     def _reduce(self, action: Json) -> None:
         self.actions.append(action)
         self._state = REDUCERS["chat"](self._state, action)
+
+    def _spawned(self, asked: Spawning) -> Worker:
+        worker = RecordedWorker(asked)
+        self.workers.append(worker)
+        return worker
 
     @property
     def parts(self) -> list[Json]:
@@ -62,7 +78,59 @@ class RecordingSink(ChatSink):
         return "".join(part["content"] for part in self.parts if part["kind"] == kind)
 
 
-START = Start(session_id="s1", chat="ahp-chat:/c1", directories=(), config={})
+class RecordedWorker(Worker):
+    """A worker, its sink a `RecordingSink` of its own. `outcome` is how it ended, None while it runs."""
+
+    def __init__(self, asked: Spawning) -> None:
+        self.asked = asked
+        self.chat = f"ahp-chat:/worker-of-{asked.call_id}"
+        self.recorded = RecordingSink(f"turn-of-{asked.call_id}")
+        self.sink: TurnSink = self.recorded
+        self.outcome: str | None = None
+
+    def done(self) -> None:
+        self._ended("done")
+
+    def failed(self, error: str, *, details: str | None = None) -> None:
+        self._ended(f"failed: {error}")
+
+    def cancelled(self) -> None:
+        self._ended("cancelled")
+
+    def _ended(self, outcome: str) -> None:
+        if self.outcome is None:
+            self.outcome = outcome
+            self.recorded.end()
+
+
+class RecordingHost(ConversationHost):
+    """Runs every late turn at once, on a sink of its own, and keeps what is listed."""
+
+    def __init__(self) -> None:
+        self.late: list[tuple[str, str | None, RecordingSink]] = []
+        """Text, the steering message's id, and what the turn was told."""
+        self.works: dict[str, Json] = {}
+
+    def late_turn(
+        self,
+        text: str,
+        answer: Callable[[TurnSink], Awaitable[None]],
+        *,
+        message_id: str | None = None,
+        meta: Json | None = None,
+    ) -> Awaitable[None]:
+        sink = RecordingSink(f"late-{len(self.late) + 1}")
+        self.late.append((text, message_id, sink))
+        return asyncio.ensure_future(answer(sink))
+
+    def background(self, work: Json | None, id: str) -> None:
+        if work is None:
+            self.works.pop(id, None)
+        else:
+            self.works[id] = work
+
+
+START = Start(session_id="s1", chat="ahp-chat:/c1", directories=(), config={}, host=RecordingHost())
 
 
 def turn(

@@ -17,7 +17,7 @@ from jupyter_ahp.agents.assistant.files import NOT_SEEN, Files, Note, in_time
 from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, Start, Steering, TextBlock
 from jupyter_ahp.host.attachments import IMAGE_LIMIT, TEXT_LIMIT
 from tests.agents.conftest import MakeAssistant
-from tests.agents.recording import RecordingSink, turn, until
+from tests.agents.recording import RecordingHost, RecordingSink, turn, until
 from tests.mock_model import MockModel
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
@@ -36,7 +36,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def start(*directories: Path) -> Start:
-    return Start("s1", "ahp-chat:/c1", directories=[str(one) for one in directories], config={})
+    paths = [str(one) for one in directories]
+    return Start("s1", "ahp-chat:/c1", directories=paths, config={}, host=RecordingHost())
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_ahp.host.ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink
-from jupyter_ahp.host.sink import ChatSink
+from jupyter_ahp.host.ports import Answer, Confirmation, Json, ToolCall, TurnOver, TurnSink, Worker
+from jupyter_ahp.host.sink import ChatSink, Spawning
 from jupyter_ahp.protocol.reducers import REDUCERS
 
 FIXTURES = Path(__file__).parents[1] / "protocol" / "fixtures" / "reducers"
@@ -45,6 +45,20 @@ RESUMED_PARTS: list[Json] = [
 ]
 
 
+class Elsewhere(Worker):
+    """A worker whose chat is no matter of this turn."""
+
+    def __init__(self, asked: Spawning) -> None:
+        self.chat = f"ahp-chat:/worker-of-{asked.call_id}"
+        self.sink = ChatSink("turn-of-a-worker", lambda action: None)
+
+    def done(self) -> None: ...
+
+    def failed(self, error: str, *, details: str | None = None) -> None: ...
+
+    def cancelled(self) -> None: ...
+
+
 class Stage:
     """The host's side of a sink: reduces what it says, and answers as people would."""
 
@@ -54,8 +68,14 @@ class Stage:
         self.state = self.initial
         self.actions: list[Json] = []
         self.sink = ChatSink(
-            TURN, self.emit, parts=parts, new_id=lambda: str(next(numbers)), steered=self.steered
+            TURN,
+            self.emit,
+            parts=parts,
+            new_id=lambda: str(next(numbers)),
+            steered=self.steered,
+            spawn=self.spawned,
         )
+        self.spawnings: list[Spawning] = []
 
     def emit(self, action: Json) -> None:
         """Something is said: it changes what clients have."""
@@ -68,6 +88,10 @@ class Stage:
         """The steering message of that id, as the chat holds it."""
         waits = self.state.get("steeringMessage", {})
         return waits["message"] if waits.get("id") == message_id else None
+
+    def spawned(self, asked: Spawning) -> Worker:
+        self.spawnings.append(asked)
+        return Elsewhere(asked)
 
     async def confirm(self, waiting: Awaitable[Confirmation], call: str, **fields: Any) -> Confirmation:
         task = asyncio.ensure_future(waiting)
@@ -292,7 +316,48 @@ async def resumed(stage: Stage) -> None:
     stage.end("chat/error", part={"kind": "error", "error": {"errorType": "x", "message": "Broke again"}})
 
 
-SCRIPTS: list[Script] = [text, steering, report, tools, confirmations, questions, stopped, resumed]
+async def workers(stage: Stage) -> None:
+    """Calls that workers run, named in content and `_meta` to the end: done, asked about, one that its turn's end finds"""
+    sink = stage.sink
+    research = sink.tool("delegate", title="Delegate", call_id="c1", meta={"ours": 1})
+    research.input('{"task":"Look"}')
+    worker = sink.worker(research, "Look", title="Research", agent_name="scout")
+    assert worker.chat == "ahp-chat:/worker-of-c1"
+    research.run("Said to run already")
+    research.content([{"type": "text", "text": "half"}])
+    research.done("Researched", content=[{"type": "text", "text": "all"}])
+    with pytest.raises(ValueError, match="has a worker"):
+        sink.worker(research, "Look", title="Again")
+    with pytest.raises(ValueError, match="no tool call of this turn"):
+        sink.worker(ChatSink("other", lambda action: None).tool("t", title="T"), "Look", title="Astray")
+
+    asked = sink.tool("delegate", title="Delegate", call_id="c2")
+    asking = asyncio.ensure_future(asked.confirm("Spawn", title="Spawn it?"))
+    await asyncio.sleep(0)
+    sink.worker(asked, "Look", title="Early", background=True)
+    await stage.confirm(asking, "c2", approved=True, confirmed="user-action")
+    asked.failed("Failed", error="no")
+
+    sink.worker(sink.tool("delegate", title="Delegate", call_id="c3"), "Look", title="Left alone")
+    assert [(asked.call_id, asked.prompt, asked.background) for asked in stage.spawnings] == [
+        ("c1", "Look", False),
+        ("c2", "Look", True),
+        ("c3", "Look", False),
+    ]
+    stage.end("chat/turnCancelled")
+
+
+SCRIPTS: list[Script] = [
+    text,
+    steering,
+    report,
+    tools,
+    confirmations,
+    questions,
+    workers,
+    stopped,
+    resumed,
+]
 
 
 async def play(script: Script) -> Stage:

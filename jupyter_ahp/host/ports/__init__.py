@@ -15,6 +15,7 @@ from .agents import (
     Command,
     Confirmation,
     Conversation,
+    ConversationHost,
     ImageBlock,
     Model,
     PathBlock,
@@ -27,6 +28,7 @@ from .agents import (
     TurnFailed,
     TurnOver,
     TurnSink,
+    Worker,
 )
 from .people import Principal
 from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
@@ -44,6 +46,7 @@ __all__ = [
     "Command",
     "Confirmation",
     "Conversation",
+    "ConversationHost",
     "Effects",
     "Frame",
     "ImageBlock",
@@ -71,4 +74,5 @@ __all__ = [
     "TurnOver",
     "TurnSink",
     "Unreadable",
+    "Worker",
 ]

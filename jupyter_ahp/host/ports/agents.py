@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -95,6 +95,8 @@ class Start:
     """The session's config values, by the agent's own schema."""
     memory: str | None = None
     """What `Conversation.memory` said last, before a restart; None for a new conversation."""
+    host: ConversationHost = field(kw_only=True)
+    """What the host does for this conversation at any time, no turn running too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,31 @@ class ToolCall(ABC):
         """It ran and failed; `error` is what the model was told."""
 
 
+class Worker(ABC):
+    """A conversation that one tool call of a turn runs, in a chat of its own that people read (W1, W3).
+
+    It reports to `sink`, as a turn does, and ends once, by one of the three methods; after that, or once it was stopped,
+    nothing that it says changes anything. The call that spawned it is ended by its own `done` or `failed`.
+    """
+
+    chat: str
+    """The URI of its chat."""
+    sink: TurnSink
+    """Where it reports: a tool call of it asks there, a worker that it spawns is spawned there."""
+
+    @abstractmethod
+    def done(self) -> None:
+        """It ended well."""
+
+    @abstractmethod
+    def failed(self, error: str, *, details: str | None = None) -> None:
+        """It ended with these words for people; `details` is raw text for the fold under them."""
+
+    @abstractmethod
+    def cancelled(self) -> None:
+        """It was stopped by its backend."""
+
+
 class TurnSink(ABC):
     """Where a backend reports one turn. Calls after the turn's end change nothing and reach nobody (T5)."""
 
@@ -287,8 +314,63 @@ class TurnSink(ABC):
         """The model has read a steering message that `Conversation.steer` took: from here on it is part of the turn."""
 
     @abstractmethod
+    def worker(
+        self,
+        call: ToolCall,
+        prompt: str,
+        *,
+        title: str,
+        agent_name: str | None = None,
+        background: bool = False,
+        stop: Callable[[], Awaitable[None]] | None = None,
+    ) -> Worker:
+        """This turn's `call` runs a conversation of its own, which begins with `prompt` (W1, W3, W5). One for a call.
+
+        The call shows it from here on (it is said to run, if it was not). A worker ends with its turn, however that
+        ends; a `background` one goes on when its turn completes or fails, and is listed as the chat's background work
+        while it runs. A stop of the turn that spawned it ends either.
+
+        `stop` ends this worker alone, when a person asks for that in its chat, which shows it as stopped by then;
+        without it, they are told to stop the whole turn. Raises ValueError for a call of another turn, and for one that
+        has a worker already.
+        """
+
+    @abstractmethod
     async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
         """Ask the person (AHP `ChatInputRequest`). Raises `TurnOver` if the turn ends first."""
+
+
+class ConversationHost(ABC):
+    """What the host does for a conversation at any time, whether or not a turn of it runs."""
+
+    @abstractmethod
+    def late_turn(
+        self,
+        text: str,
+        answer: Callable[[TurnSink], Awaitable[None]],
+        *,
+        message_id: str | None = None,
+        meta: Json | None = None,
+    ) -> Awaitable[None]:
+        """A turn that no person started: steering that the backend runs late (B9), a background agent that came back.
+
+        It opens when no turn runs: at once, or ahead of whatever waits in the chat, in the order of these calls. Then
+        `answer` runs as `Conversation.send` does: it returns, raises `TurnFailed`, or is stopped (`Conversation.stop`
+        is given its task). `message_id` is the steering message that the turn is for: the turn shows that message as
+        the person wrote it, and it does not wait any more (G2). Else it shows `text` as the system's, with `meta` as the
+        message's `_meta`.
+
+        Nobody need await what is returned: it is done when the turn has ended, or when it will never open because the
+        chat was closed.
+        """
+
+    @abstractmethod
+    def background(self, work: Json | None, id: str) -> None:
+        """List what runs behind the turns (AHP `BackgroundWork`, without its id), or take it off the list (None).
+
+        For what is no worker of this host's, such as a shell's job: a background worker is listed by itself. The list
+        is empty when the conversation closes.
+        """
 
 
 class Conversation(ABC):
