@@ -44,6 +44,10 @@ What you do:
 - Do not block the event loop: import heavy modules at the first use, in a thread.
 - A conversation that its backend keeps by itself says in `memory` what it needs to go on after a restart, and is
   handed it back in `Start.memory`. One that is told everything each turn builds it from `Prompt.history`.
+- One with such a memory says where each turn ended with `sink.resume_point`, in words of its own, and says in its
+  capabilities what it can do with that: `fork` (begin a copy of another chat's conversation there) and `rewind` (go on
+  there with its own). `Start.at` and `Start.fork` ask for it.
+- It may also `delete` conversations, list those that other programs made (`catalogue`) and read them back (`transcript`).
 - `Prompt.blocks` is what the message's attachments became: text, an image, or a path. Say what you could not show.
   `blocks_of(turn["message"])` gives the same for an earlier turn; it reads files: call it in a thread.
 - What the host has to say on a turn is in `Prompt.prefaces`, for the model alone (B3).
@@ -60,6 +64,7 @@ from __future__ import annotations
 
 from jupyter_ahp.host.attachments import blocks_of
 from jupyter_ahp.host.ports import (
+    RESUME_POINT,
     Agent,
     Answer,
     Approvals,
@@ -70,6 +75,7 @@ from jupyter_ahp.host.ports import (
     Conversation,
     ConversationHost,
     Effects,
+    Found,
     ImageBlock,
     Json,
     Model,
@@ -90,6 +96,7 @@ from jupyter_ahp.host.ports import (
 from jupyter_ahp.protocol.meta import steering_of
 
 __all__ = [
+    "RESUME_POINT",
     "Agent",
     "Answer",
     "Approvals",
@@ -100,6 +107,7 @@ __all__ = [
     "Conversation",
     "ConversationHost",
     "Effects",
+    "Found",
     "ImageBlock",
     "Json",
     "Model",

@@ -68,6 +68,7 @@ class ChatSink(TurnSink):
 
     `parts` are those that the turn has already, of a resumed one. `steered` gives up the steering message of that id, as
     it was said, once the model has read it; None for one that nobody handed over. `spawn` makes the chat of a worker.
+    `ended_at` is told the resume points, the turn being over or not.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class ChatSink(TurnSink):
         new_id: Callable[[], str] | None = None,
         steered: Callable[[str], Json | None] = lambda message_id: None,
         spawn: Spawn = _spawns_none,
+        ended_at: Callable[[str], object] = lambda point: None,
     ) -> None:
         self.turn_id = turn_id
         self.over = False
         self._emit = emit
         self._steered = steered
         self._spawn = spawn
+        self._ended_at = ended_at
         self._new_id = new_id or (lambda: uuid.uuid4().hex[:12])
         self._count = itertools.count(len(parts) + 1)
         self._open: tuple[str, str] | None = None
@@ -103,6 +106,9 @@ class ChatSink(TurnSink):
 
     def notice(self, text: str) -> None:
         self._part({"kind": "systemNotification", "content": text})
+
+    def resume_point(self, point: str) -> None:
+        self._ended_at(_mended(point))
 
     def steering_read(self, message_id: str) -> None:
         if self.over:

@@ -127,6 +127,7 @@ async def text(stage: Stage) -> None:
     sink.markdown("three")
     sink.reasoning("Hm")
     sink.markdown("four 😀")
+    sink.resume_point("said to nobody")
     stage.end()
 
 
@@ -404,6 +405,19 @@ def test_the_scripts_call_every_method_of_the_contract() -> None:
     }
 
     assert missing == set()
+
+
+def test_B13_resume_points_are_heard_behind_the_end_as_well_and_are_no_action() -> None:
+    points: list[str] = []
+    said: list[Json] = []
+    sink = ChatSink(TURN, said.append, ended_at=points.append)
+
+    sink.resume_point("one")
+    sink.end()
+    sink.resume_point("half \ud83d")
+
+    assert points == ["one", "half \ufffd"]
+    assert said == []
 
 
 async def test_an_agent_that_hands_over_what_is_not_json_is_told_and_can_go_on() -> None:

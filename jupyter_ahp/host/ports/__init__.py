@@ -8,6 +8,7 @@ an agent's author needs.
 from __future__ import annotations
 
 from .agents import (
+    RESUME_POINT,
     Agent,
     Answer,
     Block,
@@ -16,6 +17,7 @@ from .agents import (
     Confirmation,
     Conversation,
     ConversationHost,
+    Found,
     ImageBlock,
     Model,
     PathBlock,
@@ -37,6 +39,7 @@ from .tools import Approvals, Effects, Tool, ToolResult
 from .wire import Frame, Json, Transport
 
 __all__ = [
+    "RESUME_POINT",
     "Agent",
     "Answer",
     "Approvals",
@@ -48,6 +51,7 @@ __all__ = [
     "Conversation",
     "ConversationHost",
     "Effects",
+    "Found",
     "Frame",
     "ImageBlock",
     "Json",

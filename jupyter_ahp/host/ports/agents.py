@@ -19,6 +19,13 @@ class Capabilities:
     several_chats: bool = True
     """More than one chat in a session."""
     fork: bool = False
+    """A chat can be made from another's turns. With a memory of its own it begins at a resume point of another chat's
+    conversation and leaves that one alone (S3, `Start.fork`)."""
+    rewind: bool = False
+    """With a memory of its own: it can go on with a conversation at an earlier resume point (X1, `Start.at`). False: it
+    keeps what a rewind cut (X2)."""
+    delete: bool = False
+    """`Agent.delete` can be called (X3, U9)."""
     steering: bool = False
     several_directories: bool = False
     tools: bool = False
@@ -95,6 +102,11 @@ class Start:
     """The session's config values, by the agent's own schema."""
     memory: str | None = None
     """What `Conversation.memory` said last, before a restart; None for a new conversation."""
+    at: str | None = None
+    """Go on at this resume point of it, which `TurnSink.resume_point` said: what came behind it is forgotten (X1).
+    None: at its end. Said again after a restart until a turn behind it has said its point."""
+    fork: bool = False
+    """`memory` is another chat's: begin a copy of it (up to `at`) with a `memory` of its own, leave that one alone (S3)."""
     host: ConversationHost = field(kw_only=True)
     """What the host does for this conversation at any time, no turn running too."""
 
@@ -127,6 +139,24 @@ class Prompt:
     @property
     def resumed(self) -> bool:
         return bool(self.so_far)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A conversation that the backend keeps, as its catalogue lists it (U5)."""
+
+    memory: str
+    """What `Start.memory` takes."""
+    title: str
+    created_at: str
+    """ISO 8601, as the next."""
+    modified_at: str
+    directory: str
+    """The absolute path that it works in."""
+
+
+RESUME_POINT = "resumePoint"
+"""Beside AHP's keys in a turn of `Agent.transcript`: its resume point, if the backend names one (B13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +366,12 @@ class TurnSink(ABC):
         """
 
     @abstractmethod
+    def resume_point(self, point: str) -> None:
+        """The backend's own name for where this turn ended, for a later `Start.at`: kept with the turn, never sent to
+        clients. The last one said counts. Heard behind the turn's end as well, since a stop ends a turn before its
+        backend has taken it in."""
+
+    @abstractmethod
     async def ask(self, message: str, questions: Sequence[Json] = (), *, url: str | None = None) -> Answer:
         """Ask the person (AHP `ChatInputRequest`). Raises `TurnOver` if the turn ends first."""
 
@@ -378,7 +414,12 @@ class Conversation(ABC):
 
     @property
     def memory(self) -> str | None:
-        """What the backend needs to go on with this conversation in another process; stored after each turn."""
+        """What the backend needs to go on with this conversation in another process; stored after each turn.
+
+        One that keeps conversations by itself says it from the moment it is open, if it can: a conversation that is
+        opened anew behind turns that it has not seen is then told in a preface what they said (S4). None: it is told
+        everything on each turn, by `Prompt.history`.
+        """
         return None
 
     @abstractmethod
@@ -443,6 +484,24 @@ class Agent(ABC):
     @abstractmethod
     async def open(self, start: Start) -> Conversation:
         """Begin or go on with a conversation. Raises `TurnFailed` with words if it cannot."""
+
+    async def delete(self, memory: str) -> None:
+        """Forget a conversation for good (X3, U9); nothing has it open. Raises whatever: it is logged with what it cost.
+
+        One that is not there any more is deleted already. Asked only of an agent whose capabilities say `delete`.
+        """
+        raise NotImplementedError
+
+    async def catalogue(self, directories: Sequence[str]) -> Sequence[Found]:
+        """The conversations that it keeps for these directories (absolute paths), those of other programs among them
+        (U5). Starts nothing and does not block the loop; raises whatever: that costs its rows, and is logged."""
+        return ()
+
+    async def transcript(self, memory: str) -> Sequence[Json]:
+        """A conversation of the catalogue read back as ended turns (AHP `Turn`), oldest first, each with its resume point
+        under `RESUME_POINT` where there is one (B12, B13). Starts nothing and does not block the loop. Raises
+        `TurnFailed` with words if it cannot be read."""
+        raise TurnFailed("notFound", f"{self.display_name} keeps no conversations.")
 
     async def close(self) -> None:
         """The server stops: free what the agent shares among its conversations."""
