@@ -8,6 +8,7 @@ import itertools
 import json
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -104,6 +105,7 @@ class MockModel:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._counts: Counter[str] = Counter()
+        self._calls = itertools.count(1)
         self.answers: dict[str, str] = {}
         """What is answered to a message without steps, word for word."""
         self.requests: list[Request] = []
@@ -281,7 +283,7 @@ class MockModel:
                         await asyncio.sleep(step.number(1, 0))
                 case "tool":
                     name, _, arguments = step.rest.partition(" ")
-                    await dialect.tool(reply, name, arguments or "{}", f"call-{len(messages)}")
+                    await dialect.tool(reply, name, arguments or "{}", f"call-{next(self._calls)}")
                     await dialect.end(reply, "tool", usage=usage)
                     return
                 case "delay":
@@ -469,9 +471,11 @@ class OpenAI:
 
 
 class Anthropic:
-    """POST /v1/messages, streamed only."""
+    """POST /v1/messages, streamed or whole."""
 
     def __init__(self, body: Json, model: str) -> None:
+        self._stream = bool(body.get("stream"))
+        self._said: list[Json] = []
         self._model = model
         self._blocks = itertools.count()
         self._open: tuple[int, bool] | None = None
@@ -482,22 +486,31 @@ class Anthropic:
         await reply.sse(json.dumps({"type": kind, **fields}), kind)
 
     async def begin(self, reply: Reply) -> None:
-        if reply.streaming:
-            return
-        message: Json = {
-            "id": "msg_mock",
+        if self._stream and not reply.streaming:
+            await self._send(reply, "message_start", {"message": self._message(0)})
+            await self._send(reply, "ping", {})
+
+    def _message(self, output_tokens: int) -> Json:
+        return {
+            "id": f"msg_{uuid.uuid4().hex}",  # clients take messages of one id for one message
             "type": "message",
             "role": "assistant",
             "model": self._model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"input_tokens": self._prompt, "output_tokens": 0},
+            "usage": {"input_tokens": self._prompt, "output_tokens": output_tokens},
         }
-        await self._send(reply, "message_start", {"message": message})
-        await self._send(reply, "ping", {})
 
     async def chunk(self, reply: Reply, text: str, *, thinking: bool) -> None:
+        if not self._stream:
+            self._sent += 1
+            self._said.append(
+                {"type": "thinking", "thinking": text, "signature": "bW9jaw=="}
+                if thinking
+                else {"type": "text", "text": text}
+            )
+            return
         await self.begin(reply)
         if self._open is None or self._open[1] != thinking:
             await self._close_block(reply)
@@ -515,6 +528,11 @@ class Anthropic:
         await self._send(reply, "content_block_delta", {"index": self._open[0], "delta": delta})
 
     async def tool(self, reply: Reply, name: str, arguments: str, call_id: str) -> None:
+        if not self._stream:
+            self._said.append(
+                {"type": "tool_use", "id": call_id, "name": name, "input": json.loads(arguments)}
+            )
+            return
         await self.begin(reply)
         await self._close_block(reply)
         self._open = (next(self._blocks), False)
@@ -535,10 +553,13 @@ class Anthropic:
         self._open = None
 
     async def end(self, reply: Reply, reason: str, *, usage: bool) -> None:
-        await self.begin(reply)
-        await self._close_block(reply)
         reasons = {"length": "max_tokens", "tool": "tool_use"}
         stop = {"stop_reason": reasons.get(reason, "end_turn"), "stop_sequence": None}
+        if not self._stream:
+            await reply.json(200, {**self._message(self._sent), "content": self._said, **stop})
+            return
+        await self.begin(reply)
+        await self._close_block(reply)
         await self._send(reply, "message_delta", {"delta": stop, "usage": {"output_tokens": self._sent}})
         await self._send(reply, "message_stop", {})
         await reply.finish()
