@@ -40,6 +40,7 @@ from .ports import (
 from .roster import Roster
 from .session import Session
 from .terminals import Terminals
+from .watches import Watches
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class Host:
         self.writing = asyncio.Lock()
         """Held while a client writes a file."""
         self.terminals = Terminals(self, options.ptys)
+        self.watches = Watches(self)
         self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
@@ -120,6 +122,7 @@ class Host:
             if isinstance(failure, BaseException):
                 log.error("A part of the host did not close", exc_info=failure)
         await self.terminals.close()
+        await self.watches.close()
         await self.hub.sequence.close()
         await self.store.close()
 
@@ -326,7 +329,7 @@ class Host:
         if chat is not None:
             return chat.channel
         terminal = self.terminals.named(uri)
-        return terminal.channel if terminal is not None else None
+        return terminal.channel if terminal is not None else self.watches.held(uri)
 
     async def channel(self, uri: str) -> Channel:
         """The channel of that (canonical) URI, loaded. Raises `ProtocolError`: -32001, or -32008 (U6)."""
@@ -345,6 +348,8 @@ class Host:
                 return await chat.loaded()
         elif kind == "terminal":
             return await self.terminals.channel(uri)
+        elif kind == "resourceWatch":
+            return self.watches.channel(uri)
         else:
             raise ProtocolError(NOT_FOUND, f"Resource not found: {uri}")
         raise channel_not_found(uri)

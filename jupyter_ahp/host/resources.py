@@ -79,6 +79,19 @@ async def resource_resolve(connection: Connection, params: Json) -> Json:
     return await _at(connection, params["uri"], resolve, follow=follow)
 
 
+async def create_resource_watch(connection: Connection, params: Json) -> Json:
+    if _owner(connection, params["uri"]) is not None:
+        raise ProtocolError(NOT_FOUND, "What a client serves cannot be watched through this host.")
+    path = _path(params["uri"])
+    places = await _places(connection)
+    watches = connection.host.watches
+    return {
+        "channel": await watches.create(
+            connection, params, lambda: places.find(path, follow=True, write=False)
+        )
+    }
+
+
 # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 async def resource_write(connection: Connection, params: Json) -> Json:
     if (answer := await _passed_on(connection, "resourceWrite", params)) is not None:
@@ -290,4 +303,5 @@ RESOURCES: Methods = {
     "resourceCopy": (resource_copy, False),
     "resourceMove": (resource_move, False),
     "resourceRequest": (resource_request, False),
+    "createResourceWatch": (create_resource_watch, False),
 }

@@ -340,6 +340,7 @@ def requests(chat: str) -> list[tuple[str, str, Json]]:
         ("resource:read", "resourceRead", {"uri": NOWHERE}),
         ("resource:read", "resourceList", {"uri": NOWHERE}),
         ("resource:read", "resourceResolve", {"uri": NOWHERE}),
+        ("resource:read", "createResourceWatch", {"uri": NOWHERE}),
         ("resource:read", "resourceCopy", {"source": NOWHERE, "destination": NOWHERE}),
         ("resource:read", "resourceMove", {"source": NOWHERE, "destination": NOWHERE}),
         ("resource:write", "resourceWrite", {"uri": NOWHERE, "data": "", "encoding": "utf-8"}),
