@@ -460,6 +460,8 @@ class Session:
             case "session/configChanged":
                 self._check_config(action)
                 self._echo(sender, client_seq, action)
+                for chat in self.chats.values():
+                    chat.turns.configured()
             case "session/activeClientSet":
                 self._set_client(sender, client_seq, action)
             case "session/activeClientRemoved":

@@ -67,6 +67,8 @@ class Turns:
         """Backends that take in a stop, or close: the next turn waits for them."""
         self._endings: set[asyncio.Task[None]] = set()
         """Endings that are being written: the next message is written behind them."""
+        self._tellings: set[asyncio.Task[None]] = set()
+        """What the backend is told of changed settings, one after the other."""
         self._spent = 0.0
         self._behind = Behind(chat)
         self.journalled = False
@@ -159,6 +161,7 @@ class Turns:
                 blocks=blocks,
                 model=model.get("id"),
                 model_config=model.get("config") or {},
+                config=self._chat.session.config,
                 history=history,
                 prefaces=said,
                 so_far=active["responseParts"],
@@ -356,6 +359,22 @@ class Turns:
             return True
         return await self._ask(self._conversation.withdraw(message_id), "did not say whether it gave one up")
 
+    def configured(self) -> None:
+        """The session's settings changed."""
+        self._own(self._tellings, self._configure(tuple(self._tellings)))
+
+    async def _configure(self, before: tuple[asyncio.Task[None], ...]) -> None:
+        if before:
+            await asyncio.wait(before)
+        conversation = self._conversation
+        if conversation is None:
+            return
+        try:
+            async with asyncio.timeout(_GRACE):
+                await conversation.configure(self._chat.session.config)
+        except Exception:
+            log.exception("The agent of %s heeds changed settings from its next turn on only", self._chat.uri)
+
     @property
     def holds(self) -> str | None:
         """The steering message that the backend runs though no turn runs (Q6)."""
@@ -391,7 +410,7 @@ class Turns:
             part = interrupted(self._chat.state["activeTurn"]["message"])
             end: Json = {"type": "chat/error", "turnId": turn_id, "duration": duration, "part": part}
             self.stop(lambda: self._chat.publish(end))
-        while tasks := self._stops | self._endings:
+        while tasks := self._stops | self._endings | self._tellings:
             await asyncio.wait(tasks)
         conversation, self._conversation = self._conversation, None
         if conversation is not None:

@@ -469,6 +469,9 @@ class Line(Conversation):
         self.agent.prompts.append(prompt)
         await self.agent.play(prompt, sink)
 
+    async def configure(self, config: Mapping[str, Any]) -> None:
+        self.agent.configured.append(dict(config))
+
     async def stop(self, running: asyncio.Task[None]) -> None:
         if self.agent.on_stop is None:
             await super().stop(running)
@@ -499,6 +502,7 @@ class Scripted(Agent):
         self.schema: Json = {"type": "object", "properties": {}}
         self.probed = Probe(ready=True, models=[Model("m", "M")])
         self.prompts: list[Prompt] = []
+        self.configured: list[Json] = []
         self.lines: list[Line] = []
 
     async def probe(self) -> Probe:

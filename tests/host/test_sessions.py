@@ -355,6 +355,29 @@ async def test_config_is_checked_against_the_schema(client: WireClient, agent: S
     assert agent.lines[0].start.config == {"mode": "ask", "tone": "warm", "level": 2}
 
 
+async def test_a_conversation_is_told_of_changed_settings_at_once(
+    client: WireClient, agent: Scripted
+) -> None:
+    mode: Json = {"type": "string", "title": "Mode", "default": "ask", "sessionMutable": True}
+    agent.schema = {"type": "object", "properties": {"mode": mode}}
+    chat = await client.create(S)
+    await client.do(S, "session/configChanged", config={"mode": "read"})  # nobody to tell
+    heard: list[list[Json]] = []
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        await client.do(S, "session/configChanged", config={"mode": "act"})
+        await client.do(S, "session/configChanged", config={"mode": "plan"})
+        await until(lambda: len(agent.configured) == 2)
+        heard.append([*agent.configured])
+
+    agent.play = play
+    await client.say(chat, "begin")
+    await client.say(chat, "again")
+
+    assert heard[0][-1] == {"mode": "plan"}
+    assert [prompt.config for prompt in agent.prompts] == [{"mode": "read"}, {"mode": "plan"}]
+
+
 async def test_an_unchanged_active_client_is_echoed_to_nobody(client: WireClient, other: WireClient) -> None:
     await client.create(S)
     await other.subscribe(S)

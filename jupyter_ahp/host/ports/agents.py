@@ -120,6 +120,8 @@ class Prompt:
     blocks: Sequence[Block] = ()
     model: str | None = None
     model_config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The session's config values as they are now; `Start.config` has those of when the conversation was opened."""
     history: Sequence[Json] = ()
     """The chat's ended turns, oldest first (AHP `Turn`); never to be changed. Commands that a person ran (`!ls`) are not
     among them: `prefaces` tells what they said."""
@@ -433,6 +435,11 @@ class Conversation(ABC):
         cancels what has not returned in a few seconds.
         """
         running.cancel()
+
+    async def configure(self, config: Mapping[str, Any]) -> None:
+        """The session's settings changed: heed at once what can be, in a turn that runs as well. `Prompt.config` says
+        them again on each turn. One at a time, in order; quick."""
+        return
 
     async def steer(self, message: Steering) -> bool:
         """Take a message into the turn that runs; say False if that is not possible yet (G1): the host asks again on
