@@ -20,6 +20,7 @@ from traitlets.config import Configurable
 from ._version import __version__
 from .handlers import AHPWebSocketHandler, Sockets, StatusHandler
 from .host.grants import OWNER, ROLES, Grants
+from .pages import CanvasHandler
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -140,7 +141,11 @@ class AHPExtension(ExtensionApp):
             "max_message_bytes": self.max_message_bytes,
         }
         self.handlers.extend(
-            [(r"ahp", AHPWebSocketHandler, socket), (r"ahp/status", StatusHandler, {"status": self.status})]
+            [
+                (r"ahp", AHPWebSocketHandler, socket),
+                (r"ahp/status", StatusHandler, {"status": self.status}),
+                (r"ahp/canvas/([\w-]+)", CanvasHandler, {"page": self._page_of_canvas}),
+            ]
         )
 
     def _make_host(self) -> Host:
@@ -192,6 +197,18 @@ class AHPExtension(ExtensionApp):
                 self.log.exception("The agent host could not start; its store is %s.", self.data_dir)
             raise web.HTTPError(503, f"The agent host could not start: {error}") from error
 
+    def _page_of_canvas(self, token: str) -> bytes | None:
+        host = self._started
+        return host.canvases.page(token) if host is not None else None
+
+    @property
+    def _started(self) -> Host | None:
+        """The host, if it runs."""
+        starting = self._starting
+        if starting is None or not starting.done() or starting.exception() is not None:
+            return None
+        return starting.result()
+
     async def stop_extension(self) -> None:
         """End what runs, so that it can be resumed, and tell every client that the server is going away."""
         starting, self._starting = self._starting, None
@@ -207,11 +224,8 @@ class AHPExtension(ExtensionApp):
 
     def current_activity(self) -> dict[str, int] | None:
         """What Jupyter Server must not be shut down under."""
-        starting = self._starting
-        if starting is None or not starting.done() or starting.exception() is not None:
-            return None
-        running = starting.result().running
-        return {"turns": running} if running else None
+        host = self._started
+        return {"turns": host.running} if host is not None and host.running else None
 
     async def status(self) -> dict[str, Any]:
         """The status page. Asks every agent whether it can be used; starts none."""

@@ -1,4 +1,4 @@
-"""What this extension serves over HTTP: the AHP WebSocket and a status page.
+"""What this extension serves over HTTP: the AHP WebSocket and a status page. The pages of canvases are in `pages`.
 
 Tornado's side of the wire only. Who may come in is decided by Jupyter's identity provider, origin check and
 authorizer; everything after the handshake is the host's (`jupyter_ahp.host.connection`).
@@ -21,6 +21,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from .host.ports import Frame
 from .identity import AUTH_RESOURCE, authorizer_of, principal_of
+from .pages import site_of
 
 if TYPE_CHECKING:
     from .host.connection import Connection
@@ -231,7 +232,9 @@ class AHPWebSocketHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.set_nodelay(True)
         stream = connection.stream if self.get_compression_options() is None else None
         transport = SocketTransport(self, stream)
-        self._connection = self._host.connect(transport, principal_of(self), authorizer_of(self))
+        self._connection = self._host.connect(
+            transport, principal_of(self), authorizer_of(self), site=site_of(self.request, self.base_url)
+        )
         self._sockets.add(self)
         if self._heartbeat_interval > 0:
             self._heart = asyncio.ensure_future(self._heartbeat())

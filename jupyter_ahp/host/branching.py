@@ -140,6 +140,7 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
         except StoreError:
             await store.delete_chat(target.id, chat.uri)
             raise
+        source.host.canvases.end_of_chat(chat.uri)
         source.lose(chat)
         chat.session = target
         target.gain(chat, summary, chat.state["turns"])

@@ -160,6 +160,7 @@ class Chat:
         written = stored.record
         state, recovered = restore(self.summary, stored, elsewhere=elsewhere)
         self.record = stored.record
+        state |= self.session.host.canvases.listed(self.uri)
         self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
         self.channel.overlay = self._overlay
         self._mirror()

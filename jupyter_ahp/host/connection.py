@@ -113,9 +113,17 @@ class Connection:
     """A client's socket, as the host sees it."""
 
     def __init__(
-        self, host: Host, transport: Transport, principal: Principal, authorize: Authorize | None = None
+        self,
+        host: Host,
+        transport: Transport,
+        principal: Principal,
+        authorize: Authorize | None = None,
+        *,
+        site: str | None = None,
     ) -> None:
         self.host = host
+        self.site = site
+        """The server's base URL as this client reaches it; None for one that reaches none."""
         self.principal = principal
         self.gate = Gate(host.options.grants.role_of(principal), authorize, commands=host.terminals.on)
         self.client: Client | None = None

@@ -206,7 +206,8 @@ def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...
             if commands and _is_command(content.get("message")):
                 needed += ("terminal:create",)
         case "resourceRead" | "resourceResolve":
-            if _CARRIED.search(content["uri"]):  # what a message carries is a part of its chat (P1)
+            # What a message carries is a part of its chat (P1), as its canvases are.
+            if _CARRIED.search(content["uri"]) or content["uri"].startswith("ahp-canvas:"):
                 needed = ("chat:turns",)
         case "resourceRequest":
             if content.get("write"):

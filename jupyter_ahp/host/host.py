@@ -18,6 +18,7 @@ from ..protocol import status, uris
 from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
+from .canvases import Canvases
 from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
 from .connection import Client, Connection
@@ -89,6 +90,7 @@ class Host:
         """Held while a client writes a file."""
         self.terminals = Terminals(self, options.ptys)
         self.watches = Watches(self)
+        self.canvases = Canvases(self)
         self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
@@ -111,6 +113,7 @@ class Host:
     async def stop(self) -> None:
         """End what runs so that it can be resumed, write what waits, free everything."""
         self.files.close()
+        self.canvases.close()
         owned = [task for task in (self._sweeper, self._ready, self._probing) if task is not None]
         for task in owned:
             task.cancel()
@@ -293,6 +296,8 @@ class Host:
                 connection.subscriptions.pop(channel.uri, None)
         self.tell_root("root/sessionRemoved", {"session": session.uri}, session.provider)
         self.count_sessions()
+        for chat in session.chats:
+            self.canvases.end_of_chat(chat)
         await session.close(gone=True)
         await self.terminals.end_of_session(session.uri)
         try:
@@ -328,8 +333,8 @@ class Host:
         chat = self.chat_named(uri)
         if chat is not None:
             return chat.channel
-        terminal = self.terminals.named(uri)
-        return terminal.channel if terminal is not None else self.watches.held(uri)
+        other = self.terminals.named(uri) or self.canvases.named(uri)
+        return other.channel if other is not None else self.watches.held(uri)
 
     async def channel(self, uri: str) -> Channel:
         """The channel of that (canonical) URI, loaded. Raises `ProtocolError`: -32001, or -32008 (U6)."""
@@ -350,6 +355,8 @@ class Host:
             return await self.terminals.channel(uri)
         elif kind == "resourceWatch":
             return self.watches.channel(uri)
+        elif kind == "canvas":
+            return self.canvases.channel(uri)
         else:
             raise ProtocolError(NOT_FOUND, f"Resource not found: {uri}")
         raise channel_not_found(uri)
@@ -383,10 +390,19 @@ class Host:
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────────────────
     def connect(
-        self, transport: Transport, principal: Principal, authorize: Authorize | None = None
+        self,
+        transport: Transport,
+        principal: Principal,
+        authorize: Authorize | None = None,
+        *,
+        site: str | None = None,
     ) -> Connection:
-        """A client's socket is open. `authorize`: whom else to ask, beside the roles, what this person may do."""
-        connection = Connection(self, transport, principal, authorize)
+        """A client's socket is open.
+
+        `authorize`: whom else to ask, beside the roles, what this person may do. `site`: the server's base URL as this
+        client reaches it, with a slash at its end; None for one that reaches none.
+        """
+        connection = Connection(self, transport, principal, authorize, site=site)
         self.connections.add(connection)
         return connection
 
@@ -470,8 +486,8 @@ class Host:
         client = connection.client
         assert client is not None, "dispatched after the handshake"
         session, chat = self.session_named(uri), self.chat_named(uri)
-        terminal = self.terminals.named(uri)
-        if uri != uris.ROOT and session is None and chat is None and terminal is None:
+        terminal, canvas = self.terminals.named(uri), self.canvases.named(uri)
+        if uri != uris.ROOT and all(owner is None for owner in (session, chat, terminal, canvas)):
             return
         if not isinstance(action.get("type"), str):
             connection.reject(uri, action, client_seq, "An action needs a type.")
@@ -485,6 +501,9 @@ class Host:
             await session.admit(connection, client_seq, action)
         elif terminal is not None:
             terminal.admit(connection, client_seq, action)
+        elif canvas is not None:
+            reason = rejection(action, "canvas") or "A canvas is drawn by its plugin alone."
+            connection.reject(uri, action, client_seq, reason)  # V4
         else:
             self._root_action(connection, client_seq, action)
 

@@ -24,6 +24,7 @@ from ..protocol.errors import (
 )
 from ..protocol.versions import knows_canvases, negotiate, state_for
 from .branching import Branch, branch, move
+from .canvases import gone
 from .channels import UNKNOWN, Channel
 from .chat import Refused
 from .completions import TRIGGERS, complete
@@ -49,6 +50,11 @@ def _uri(connection: Connection, value: str) -> str:
         connection.respell(connection.spelling._replace(root=value))
     connection.name_session(uri)
     return uri
+
+
+def _knows(connection: Connection, uri: str) -> bool:
+    """Whether there are such channels in this client's version (V5)."""
+    return uris.channel_kind(uri) != "canvas" or knows_canvases(connection.version)
 
 
 def _snapshot(connection: Connection, channel: Channel, turns: int | None = None) -> Json:
@@ -135,7 +141,7 @@ async def _channels(connection: Connection, names: Iterable[Any]) -> tuple[list[
     for name in names:
         try:
             uri = _uri(connection, name)
-            if not await connection.gate.may_read(uri):
+            if not _knows(connection, uri) or not await connection.gate.may_read(uri):
                 missing.append(name)
                 continue
             channel = await host.channel(uri)
@@ -182,7 +188,7 @@ async def reconnect(connection: Connection, params: Json) -> Json:
         if channel.uri in client.partial:
             channel.view(connection, UNKNOWN)
     actions = [
-        envelope.params(connection.spelling)
+        shown[envelope.channel].as_seen(envelope, connection).params(connection.spelling)
         for envelope in since
         if envelope.channel in shown and shown[envelope.channel].shows(envelope.action["type"], connection)
     ]
@@ -191,7 +197,10 @@ async def reconnect(connection: Connection, params: Json) -> Json:
 
 async def subscribe(connection: Connection, params: Json) -> Json:
     await connection.room()  # many large chats may be asked for at once: what was asked for is no backlog
-    channel = await connection.host.channel(_uri(connection, params["channel"]))
+    uri = _uri(connection, params["channel"])
+    if not _knows(connection, uri):
+        raise gone(uri)
+    channel = await connection.host.channel(uri)
     latency = (params.get("delivery") or {}).get("maxLatencyMs") or 0
     turns = (params.get("view") or {}).get("turns")
     _join(connection, channel, max(0, min(int(latency), _MAX_LATENCY)))

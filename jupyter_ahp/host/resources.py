@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from ..protocol import uris
 from ..protocol.errors import INTERNAL_ERROR, NOT_FOUND, PERMISSION_DENIED, ProtocolError, invalid_params
 from . import fileops
 from .attachments import path_of
+from .canvases import CANVAS
 from .connection import Connection, Methods
 from .ports import Json
 
@@ -30,6 +32,8 @@ PATIENCE = 30.0
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 async def resource_read(connection: Connection, params: Json) -> Json:
+    if params["uri"].startswith(CANVAS):
+        return await _canvas(connection, params)
     if (answer := await _passed_on(connection, "resourceRead", params)) is not None:
         return answer
     asked = params.get("encoding")
@@ -47,6 +51,17 @@ async def resource_read(connection: Connection, params: Json) -> Json:
         connection.room()
     )  # several large answers behind each other would look like a client that reads nothing
     return result
+
+
+async def _canvas(connection: Connection, params: Json) -> Json:
+    """The page of a canvas, for a client that cannot reach its address."""
+    try:
+        uri = uris.canonical(params["uri"])
+    except ValueError as error:
+        raise invalid_params(f"{params['uri']!r} is no URI.") from error
+    page = connection.host.canvases.read(uri, params.get("encoding"))
+    await connection.room()
+    return page
 
 
 def _text(data: bytes) -> str | None:

@@ -416,6 +416,7 @@ class Session:
         """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
         self.lose(chat)
         await chat.close(gone=True)
+        self.host.canvases.end_of_chat(chat.uri)
         await self.host.terminals.end_of_chat(chat.uri)
         await self.saver.now()
         try:

@@ -132,8 +132,10 @@ class WireClient:
         meta: Json | None = None,
         principal: Principal = ALICE,
         root: str = ROOT,
+        site: str | None = None,
     ) -> None:
         self.host = host
+        self.site = site
         self.client_id = client_id or f"client-{next(self._names)}"
         self.versions = versions or ["1.0.0"]
         self.info, self.meta, self.root = info, meta, root
@@ -158,7 +160,7 @@ class WireClient:
     def open(self) -> None:
         """A new socket; the one before, if it lives, is left as it is."""
         self.wire = Wire(self._receive)
-        self.connection = self.host.connect(self.wire, self.principal)
+        self.connection = self.host.connect(self.wire, self.principal, site=self.site)
         self.wire.connection = self.connection
         self._number = 0
 

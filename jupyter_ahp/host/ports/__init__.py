@@ -33,6 +33,7 @@ from .agents import (
     Worker,
 )
 from .people import Principal
+from .plugins import Canvas, CanvasError
 from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
 from .terminals import Launch, Pty, Ptys
 from .tools import Approvals, Effects, Tool, ToolResult
@@ -44,6 +45,8 @@ __all__ = [
     "Answer",
     "Approvals",
     "Block",
+    "Canvas",
+    "CanvasError",
     "Capabilities",
     "ChatRecord",
     "Command",
