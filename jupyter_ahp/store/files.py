@@ -1,6 +1,7 @@
 """Sessions and chats in files: one folder a session, one a chat.
 
     data_dir/sequence.json, sequence.lock      the next free sequence number, for all processes
+    data_dir/conversations.jsonl               backends' conversations that are, or were, a chat's: only grows
     data_dir/trash/                            what was deleted and is still being removed
     data_dir/sessions/<session>/session.json   the SessionRecord
                                /lock, owner.json         which process has it open
@@ -24,15 +25,25 @@ import asyncio
 import logging
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from jupyter_ahp.host.ports import ChatRecord, Json, SessionRecord, Store, StoredChat, StoreError, Unreadable
 from jupyter_ahp.store import documents
-from jupyter_ahp.store.disk import because, discard, folder_name, make_private, purge, write_whole
+from jupyter_ahp.store.disk import (
+    LineFile,
+    because,
+    discard,
+    folder_name,
+    make_private,
+    purge,
+    write_whole,
+)
 from jupyter_ahp.store.journal import ChatFiles
 from jupyter_ahp.store.locks import SessionLocks, reserve
 
@@ -42,6 +53,7 @@ _T = TypeVar("_T")
 FLUSH_SECONDS = 0.04
 """How long a journalled action may wait for others; with the way through the thread, within the promised 50 ms."""
 WRITERS = 4
+_CONVERSATIONS = "conversations.jsonl"
 
 
 @dataclass(slots=True, eq=False)
@@ -208,14 +220,46 @@ class FileStore(Store):
             lambda files: files.end(turn_id, data),
         )
 
-    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
+    async def put_turns(
+        self, session_id: str, chat: str, turns: Sequence[Json], points: Mapping[str, str] | None = None
+    ) -> None:
+        data = _encoded(turns, points or {})
         await self._write(
-            session_id, chat, "has turns that could not be saved", lambda files: files.add(_encoded(turns))
+            session_id, chat, "has turns that could not be saved", lambda files: files.add(data)
+        )
+
+    async def put_point(self, session_id: str, chat: str, turn_id: str, point: str) -> None:
+        await self._write(
+            session_id,
+            chat,
+            "has a resume point that could not be saved",
+            lambda files: files.point(turn_id, point),
         )
 
     async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
         await self._write(
             session_id, chat, "was rewound, which could not be saved", lambda files: files.truncate(keep)
+        )
+
+    # ── Conversations of backends
+    async def put_conversation(self, provider: str, memory: str) -> None:
+        line = documents.encode({"provider": provider, "memory": memory}, "A conversation's name") + b"\n"
+
+        def put() -> None:
+            file = LineFile(self._root / _CONVERSATIONS)
+            try:
+                file.append(line, sync=True)
+            finally:
+                file.close()
+
+        self._running_loop()
+        await self._do(self._writers[0], "The name of a conversation could not be saved", put)
+
+    async def conversations(self) -> frozenset[tuple[str, str]]:
+        path = self._root / _CONVERSATIONS
+        self._running_loop()
+        return await self._do(
+            self._writers[0], "The names of conversations could not be read", lambda: _conversations(path)
         )
 
     # ── Threads
@@ -324,5 +368,31 @@ def _belongs(document: Json, folder: Path) -> bool:
     return isinstance(session_id, str) and folder_name(session_id) == folder.name
 
 
-def _encoded(turns: Sequence[Json]) -> list[bytes]:
-    return [documents.encode(turn, f"The turn {documents.turn_id(turn)}") for turn in turns]
+def _encoded(turns: Sequence[Json], points: Mapping[str, str]) -> list[tuple[bytes, str | None]]:
+    known = [documents.turn_id(turn) for turn in turns]
+    return [
+        (documents.encode(turn, f"The turn {name}"), points.get(name))
+        for name, turn in zip(known, turns, strict=True)
+    ]
+
+
+class _Conversation(msgspec.Struct):
+    provider: str
+    memory: str
+
+
+def _conversations(path: Path) -> frozenset[tuple[str, str]]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return frozenset()
+    found = set()
+    for line in lines:
+        try:
+            read = msgspec.json.decode(line, type=_Conversation)
+        except (msgspec.DecodeError, ValueError):
+            # A crash tore it: that conversation may be listed beside the chat that had it.
+            _log.warning("A line of %s cannot be read: %r", path, line[:200])
+        else:
+            found.add((read.provider, read.memory))
+    return frozenset(found)

@@ -2,8 +2,10 @@
 
 `chat.json`      the `ChatRecord`, replaced as a whole.
 `turns.jsonl`    only grows: `{"turn": Turn}` for each turn that ended (one with the id of the turn before replaces it,
-                 as a resumed turn does), `{"truncate": id}` for a rewind to that turn, `{"truncate": null}` to none.
-`running.jsonl`  while a turn runs: first `{"turn": ActiveTurn, "after": n}`, then one chat action a line.
+                 as a resumed turn does), `{"truncate": id}` for a rewind to that turn, `{"truncate": null}` to none. A
+                 turn's line has its resume point, as `"point"`; one that came later is `{"of": id, "point": point}`.
+`running.jsonl`  while a turn runs: first `{"turn": ActiveTurn, "after": n}`, then one chat action a line, and
+                 `{"point": point}` when its backend said one.
 
 `after` is the size of `turns.jsonl` when the turn began. That decides what a crash left behind: a line of the same turn
 at or after it says that the turn ended and only the removal of `running.jsonl` was lost, so the journal is ignored; a
@@ -47,6 +49,8 @@ class ChatFiles:
         self._turn_id: str | None = None
         self._unwritten: list[bytes] = []
         """Actions of the running turn that the disk refused."""
+        self._point: str | None = None
+        """Where the running turn ends, as far as its backend said."""
         self._complained = False
 
     # ── Documents and turns
@@ -73,6 +77,7 @@ class ChatFiles:
                     self._running.unlink()  # a message that is refused must not come back after a restart
             raise
         self._turn_id = turn_id
+        self._point = None
         self._complained = False
 
     def write(self, actions: list[bytes]) -> None:
@@ -103,8 +108,10 @@ class ChatFiles:
 
     def end(self, turn_id: str, turn: bytes) -> None:
         self._make_ready()
-        self._append(b'{"turn":%b}\n' % turn)
-        if turn_id != (self._turn_id if self._journal else self._left_running()):
+        ran = turn_id == (self._turn_id if self._journal else self._left_running())
+        point = (self._point if self._journal else self._left_point()) if ran else None
+        self._append(_turn_line(turn, point))
+        if not ran:
             return  # a turn that did not run here, such as one that is told late: what runs goes on
         if self._unwritten:
             _log.warning("The turn of %s whose stream was not being saved is saved whole.", self._uri)
@@ -115,8 +122,17 @@ class ChatFiles:
             # Harmless: `after` tells that the turn ended.
             _log.warning("The journal of an ended turn stays: %s", because(error))
 
-    def add(self, turns: list[bytes]) -> None:
-        self._append_or_refuse(*(b'{"turn":%b}\n' % turn for turn in turns))
+    def point(self, turn_id: str, point: str) -> None:
+        if self._journal is not None and turn_id == self._turn_id:
+            self._point = point
+            self.write([documents.encode({"point": point}, "A resume point")])
+        else:
+            self._make_ready()
+            self._append(documents.encode({"of": turn_id, "point": point}, "A resume point") + b"\n")
+
+    def add(self, turns: list[tuple[bytes, str | None]]) -> None:
+        """Turns with their resume points."""
+        self._append_or_refuse(*(_turn_line(turn, point) for turn, point in turns))
 
     def truncate(self, keep: str | None) -> None:
         self._append_or_refuse(documents.encode({"truncate": keep}, "A rewind") + b"\n")
@@ -197,6 +213,13 @@ class ChatFiles:
         except FileNotFoundError:
             return None
 
+    def _left_point(self) -> str | None:
+        """The resume point of that turn."""
+        points = [
+            point for _, _, line in _lines(_content(self._running)) if (point := _point(line)) is not None
+        ]
+        return points[-1] if points else None
+
     # ── Reading back
     def load(self) -> StoredChat:
         # The journal first: when its turn ends in another process meanwhile, the turns read after it have the ending.
@@ -209,7 +232,7 @@ class ChatFiles:
             turns = turns + (b"\n" if turns and not turns.endswith(b"\n") else b"") + b"".join(self._owed)
         told = _Told(self._turns)
         told.read(turns)
-        chat = StoredChat(record, told.turns(), problems=told.problems)
+        chat = StoredChat(record, told.turns(), points=told.points(), problems=told.problems)
         if running:
             self._load_running(running, told, chat)
         for problem in chat.problems:
@@ -230,9 +253,12 @@ class ChatFiles:
             return  # ended: only the removal of the journal was lost
         if chat.turns and chat.turns[-1]["id"] == turn_id:
             chat.turns.pop()  # the ending that was resumed
+            chat.points.pop(turn_id, None)
         damaged = []
         for number, _, action in lines:
-            if isinstance(action, dict):
+            if (point := _point(action)) is not None:
+                chat.points[turn_id] = point
+            elif isinstance(action, dict):
                 chat.active_actions.append(action)
             else:
                 damaged.append(number)
@@ -265,33 +291,43 @@ class _Told:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: list[tuple[str | None, Json]] = []
-        """A turn and its id; an id of None stands for a line that cannot be read, which may have been a turn."""
+        self._entries: list[tuple[str | None, Json, str | None]] = []
+        """A turn's id, itself, and its resume point; an id of None stands for a line that cannot be read, which may have been a turn."""
         self.ended_at: dict[str, int] = {}
         """Where the last line of each turn begins, by its id."""
         self.problems: list[str] = []
 
     def turns(self) -> list[Json]:
-        return [turn for known, turn in self._entries if known is not None]
+        return [turn for known, turn, _ in self._entries if known is not None]
+
+    def points(self) -> dict[str, str]:
+        return {known: point for known, _, point in self._entries if known is not None and point is not None}
 
     def read(self, data: bytes) -> None:
         damaged = []
         for number, offset, line in _lines(data):
             if known := _turn_id(line):
-                self._add(known, line["turn"])
+                self._add(known, line["turn"], _point(line))
                 self.ended_at[known] = offset
             elif isinstance(line, dict) and isinstance(line.get("truncate", 0), str | None):
                 self._keep(line["truncate"], number)
+            elif isinstance(line, dict) and isinstance(line.get("of"), str) and "point" in line:
+                self._mark(line["of"], _point(line))
             else:
                 damaged.append(number)
-                self._entries.append((None, {}))
+                self._entries.append((None, {}, None))
         self.problems += _problems(damaged, self._path, "a turn or a rewind is missing there")
 
-    def _add(self, turn_id: str, turn: Json) -> None:
+    def _mark(self, turn_id: str, point: str | None) -> None:
+        at = self._last(lambda known: known == turn_id)
+        if at is not None:
+            self._entries[at] = (turn_id, self._entries[at][1], point)
+
+    def _add(self, turn_id: str, turn: Json, point: str | None) -> None:
         last = self._last(lambda known: known is not None)
         if last is not None and self._entries[last][0] == turn_id:
             del self._entries[last:]
-        self._entries.append((turn_id, turn))
+        self._entries.append((turn_id, turn, point))
 
     def _keep(self, turn_id: str | None, number: int) -> None:
         if turn_id is None:
@@ -333,6 +369,18 @@ def _decode(line: bytes) -> Any:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
+
+
+def _turn_line(turn: bytes, point: str | None) -> bytes:
+    if point is None:
+        return b'{"turn":%b}\n' % turn
+    return b'{"turn":%b,"point":%b}\n' % (turn, documents.encode(point, "A resume point"))
+
+
+def _point(line: Any) -> str | None:
+    """The resume point that a line carries, if it carries one. An action is no such line."""
+    point = line.get("point") if isinstance(line, dict) and "type" not in line else None
+    return point if isinstance(point, str) else None
 
 
 def _turn_id(line: Any) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +22,12 @@ class _Chat:
     """Encoded, so that nothing kept is shared with a caller, and what could not be stored in a file fails here too."""
 
     record: bytes | None = None
-    turns: list[tuple[str, bytes]] = field(default_factory=list)
+    turns: list[tuple[str, bytes, str | None]] = field(default_factory=list)
+    """Each with its id and its resume point."""
     active: tuple[str, bytes] | None = None
     actions: list[bytes] = field(default_factory=list)
+    point: str | None = None
+    """Of `active`."""
     runs: bool = False
     """`active` was begun since the store was opened, not left over from before."""
 
@@ -41,6 +44,7 @@ class MemoryStore(Store):
         self._next = 1
         self._sessions: dict[str, bytes] = {}
         self._chats: dict[tuple[str, str], _Chat] = {}
+        self._conversations: set[tuple[str, str]] = set()
 
     async def open(self) -> None:
         self._open = True
@@ -98,11 +102,15 @@ class MemoryStore(Store):
         turns = kept.turns
         if kept.active is not None and turns and turns[-1][0] == kept.active[0]:
             turns = turns[:-1]  # the ending that was resumed
+        points = {known: point for known, _, point in turns if point is not None}
+        if kept.active is not None and kept.point is not None:
+            points[kept.active[0]] = kept.point
         return StoredChat(
             record,
-            [msgspec.json.decode(turn) for _, turn in turns],
+            [msgspec.json.decode(turn) for _, turn, _ in turns],
             None if kept.active is None else msgspec.json.decode(kept.active[1]),
             [msgspec.json.decode(action) for action in kept.actions],
+            points,
         )
 
     async def delete_chat(self, session_id: str, chat: str) -> None:
@@ -114,6 +122,7 @@ class MemoryStore(Store):
         kept = self._chat(session_id, chat)
         kept.active = known, encode(turn, f"The turn {known}")
         kept.actions = []
+        kept.point = None
         kept.runs = True
 
     def journal(self, session_id: str, chat: str, action: bytes) -> None:
@@ -127,15 +136,31 @@ class MemoryStore(Store):
         kept = self._chat(session_id, chat)
         if kept.turns and kept.turns[-1][0] == known:
             kept.turns.pop()
-        kept.turns.append((known, data))
-        if kept.active is not None and kept.active[0] == known:
+        ran = kept.active is not None and kept.active[0] == known
+        kept.turns.append((known, data, kept.point if ran else None))
+        if ran:
             kept.active = None
             kept.actions = []
             kept.runs = False
 
-    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
-        added = [(known := turn_id(turn), encode(turn, f"The turn {known}")) for turn in turns]
+    async def put_turns(
+        self, session_id: str, chat: str, turns: Sequence[Json], points: Mapping[str, str] | None = None
+    ) -> None:
+        points = points or {}
+        added = [
+            (known := turn_id(turn), encode(turn, f"The turn {known}"), points.get(known)) for turn in turns
+        ]
         self._chat(session_id, chat).turns += added
+
+    async def put_point(self, session_id: str, chat: str, turn_id: str, point: str) -> None:
+        kept = self._chat(session_id, chat)
+        if kept.runs and kept.active is not None and kept.active[0] == turn_id:
+            kept.point = point
+            return
+        for at in range(len(kept.turns) - 1, -1, -1):
+            if kept.turns[at][0] == turn_id:
+                kept.turns[at] = (*kept.turns[at][:2], point)
+                return
 
     async def truncate(self, session_id: str, chat: str, keep: str | None) -> None:
         kept = self._chat(session_id, chat)
@@ -146,6 +171,14 @@ class MemoryStore(Store):
             if kept.turns[at][0] == keep:
                 del kept.turns[at + 1 :]
                 return
+
+    async def put_conversation(self, provider: str, memory: str) -> None:
+        self._check()
+        self._conversations.add((provider, memory))
+
+    async def conversations(self) -> frozenset[tuple[str, str]]:
+        self._check()
+        return frozenset(self._conversations)
 
     def _check(self) -> None:
         if not self._open:

@@ -335,3 +335,66 @@ async def test_a_closed_store_says_so(kept: Kept) -> None:
     with pytest.raises(StoreError, match="not open"):
         kept.store.journal(SESSION, CHAT, b"{}")
     await kept.restart()
+
+
+async def test_X1_a_resume_point_stays_beside_its_turn_and_goes_with_it(kept: Kept) -> None:
+    store = kept.store
+    for turn in ("a", "b", "c"):
+        await store.begin_turn(SESSION, CHAT, active(turn))
+        await store.put_point(SESSION, CHAT, turn, f"early {turn}")
+        await store.put_point(SESSION, CHAT, turn, f"at {turn}")
+        await store.end_turn(SESSION, CHAT, ended(turn))
+    await store.put_point(SESSION, CHAT, "b", "late b")
+    await store.put_point(SESSION, CHAT, "nobody's", "x")
+
+    store = await kept.restart()
+    assert (await store.load_chat(SESSION, CHAT)).points == {"a": "at a", "b": "late b", "c": "at c"}
+
+    await store.truncate(SESSION, CHAT, "a")
+    assert (await store.load_chat(SESSION, CHAT)).points == {"a": "at a"}
+    await store.put_turns(SESSION, CHAT, [ended("b"), ended("d")], {"d": "at d"})
+
+    store = await kept.restart()
+    assert (await store.load_chat(SESSION, CHAT)).points == {"a": "at a", "d": "at d"}
+
+
+async def test_X1_what_a_turn_said_before_it_was_cut_off_is_kept(kept: Kept) -> None:
+    await kept.store.begin_turn(SESSION, CHAT, active("a"))
+    kept.store.journal(SESSION, CHAT, encoded(delta("a", 1)))
+    await kept.store.put_point(SESSION, CHAT, "a", "at a")
+    kept.store.journal(SESSION, CHAT, encoded(delta("a", 2)))
+
+    store = await kept.restart()
+
+    found = await store.load_chat(SESSION, CHAT)
+    assert found.points == {"a": "at a"}
+    assert found.active_actions == [delta("a", 1), delta("a", 2)]
+    await store.end_turn(SESSION, CHAT, ended("a"))
+    store = await kept.restart()
+    assert (await store.load_chat(SESSION, CHAT)).points == {"a": "at a"}
+
+
+async def test_X1_a_turn_that_is_resumed_ends_elsewhere(kept: Kept) -> None:
+    store = kept.store
+    await store.begin_turn(SESSION, CHAT, active("a"))
+    await store.put_point(SESSION, CHAT, "a", "first")
+    await store.end_turn(SESSION, CHAT, ended("a", state="error"))
+    await store.begin_turn(SESSION, CHAT, active("a"))
+
+    assert (await store.load_chat(SESSION, CHAT)).points == {}
+
+    await store.end_turn(SESSION, CHAT, ended("a"))
+    store = await kept.restart()
+    assert (await store.load_chat(SESSION, CHAT)).points == {}
+
+
+async def test_U9_conversations_are_remembered_whatever_becomes_of_their_chats(kept: Kept) -> None:
+    await kept.store.put_session(session())
+    await kept.store.put_conversation("claude", "one\ntwo")
+    await kept.store.put_conversation("pi", "one\ntwo")
+    await kept.store.put_conversation("pi", "one\ntwo")
+    await kept.store.delete_session(SESSION)
+
+    store = await kept.restart()
+
+    assert await store.conversations() == {("claude", "one\ntwo"), ("pi", "one\ntwo")}

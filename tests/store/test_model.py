@@ -33,6 +33,9 @@ class Model:
 
     def __init__(self) -> None:
         self.chats = {key: StoredChat(ChatRecord(key[1]), []) for key in CHATS}
+        self.points: dict[tuple[str, str], list[str | None]] = {key: [] for key in CHATS}
+        """Beside each turn."""
+        self.active_point: dict[tuple[str, str], str | None] = dict.fromkeys(CHATS)
         self.running: set[tuple[str, str]] = set()
         """Where a turn was begun since the last start."""
 
@@ -41,10 +44,18 @@ class Model:
         turns = list(kept.turns)
         if kept.active and turns and turns[-1]["id"] == kept.active["id"]:
             turns.pop()
-        return StoredChat(kept.record, turns, kept.active, list(kept.active_actions))
+        points = {
+            turn["id"]: point
+            for turn, point in zip(turns, self.points[key], strict=False)
+            if point is not None
+        }
+        if kept.active and (said := self.active_point[key]) is not None:
+            points[kept.active["id"]] = said
+        return StoredChat(kept.record, turns, kept.active, list(kept.active_actions), points)
 
     def begin(self, key: tuple[str, str], turn: Json) -> None:
         self.running.add(key)
+        self.active_point[key] = None
         self.chats[key].active = turn
         self.chats[key].active_actions = []
 
@@ -56,20 +67,33 @@ class Model:
         kept = self.chats[key]
         if kept.turns and kept.turns[-1]["id"] == turn["id"]:
             kept.turns.pop()
+            self.points[key].pop()
+        ran = kept.active is not None and kept.active["id"] == turn["id"]
         kept.turns.append(turn)
-        if kept.active and kept.active["id"] == turn["id"]:
+        self.points[key].append(self.active_point[key] if ran else None)
+        if ran:
             kept.active = None
             kept.active_actions = []
             self.running.discard(key)
+
+    def point(self, key: tuple[str, str], turn_id: str, point: str) -> None:
+        kept = self.chats[key]
+        if key in self.running and kept.active and kept.active["id"] == turn_id:
+            self.active_point[key] = point
+            return
+        there = [at for at, turn in enumerate(kept.turns) if turn["id"] == turn_id]
+        if there:
+            self.points[key][there[-1]] = point
 
     def truncate(self, key: tuple[str, str], keep: str | None) -> None:
         turns = self.chats[key].turns
         ids = [turn["id"] for turn in turns]
         if keep is None:
             turns.clear()
+            self.points[key].clear()
         elif keep in ids:
             last = len(ids) - 1 - ids[::-1].index(keep)
-            del turns[last + 1 :]
+            del turns[last + 1 :], self.points[key][last + 1 :]
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -122,7 +146,22 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.end(key, ended(turn_id, answer=answer))
         self.both("end_turn", *key, ended(turn_id, answer=answer))
 
-    @rule(key=chats, keep=st.none() | turn_ids)
+    @rule(key=chats, turn_id=turn_ids, point=texts)
+    def say_where_a_turn_ended(self, key: tuple[str, str], turn_id: str, point: str) -> None:
+        self.model.point(key, turn_id, point)
+        self.both("put_point", *key, turn_id, point)
+
+    @rule(key=chats, points=st.dictionaries(st.sampled_from(["p1", "p2"]), texts))
+    def put_turns(self, key: tuple[str, str], points: dict[str, str]) -> None:
+        kept = self.model.chats[key]
+        if {"p1", "p2"} & {turn["id"] for turn in kept.turns}:
+            return
+        turns = [ended("p1"), ended("p2")]
+        kept.turns += turns
+        self.model.points[key] += [points.get("p1"), points.get("p2")]
+        self.both("put_turns", *key, turns, points)
+
+    @rule(key=chats, keep=st.none() | turn_ids | st.just("p1"))
     def truncate(self, key: tuple[str, str], keep: str | None) -> None:
         if keep is None or any(turn["id"] == keep for turn in self.model.chats[key].turns):
             self.model.truncate(key, keep)
@@ -130,13 +169,16 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=chats, text=texts)
     def put(self, key: tuple[str, str], text: str) -> None:
-        record = ChatRecord(key[1], draft={"text": text}, memory=text or None)
+        record = ChatRecord(
+            key[1], draft={"text": text}, memory=text or None, at=text or None, fork=bool(text)
+        )
         self.model.chats[key].record = record
         self.both("put_chat", key[0], record)
 
     @rule(key=chats)
     def delete(self, key: tuple[str, str]) -> None:
         self.model.chats[key] = StoredChat(ChatRecord(key[1]), [])
+        self.model.points[key], self.model.active_point[key] = [], None
         self.model.running.discard(key)
         self.both("delete_chat", *key)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,11 @@ class ChatRecord:
     steering: Json | None = None
     queued: list[Json] = field(default_factory=list)
     memory: str | None = None
-    """`Conversation.memory`."""
+    """`Conversation.memory`; while `fork`, another chat's."""
+    at: str | None = None
+    """The resume point of `memory` at which its backend goes on (`Start.at`), until something is said behind it."""
+    fork: bool = False
+    """The backend is to begin a copy of `memory` (`Start.fork`), and has none of its own yet."""
     meta: Json = field(default_factory=dict)
 
 
@@ -56,6 +60,8 @@ class StoredChat:
     """The `ActiveTurn` that ran when the last process ended, as it was at its start."""
     active_actions: list[Json] = field(default_factory=list)
     """What was reported of it, in order (chat actions), to be reduced onto it."""
+    points: dict[str, str] = field(default_factory=dict)
+    """By turn, the backend's name for where it ended (`TurnSink.resume_point`); of `active`, what was said while it ran."""
     problems: list[str] = field(default_factory=list)
     """What could not be read, for people: which line of which file, and that the rest is whole."""
 
@@ -128,7 +134,10 @@ class Store(ABC):
 
     @abstractmethod
     async def begin_turn(self, session_id: str, chat: str, turn: Json) -> None:
-        """A turn was accepted: its `ActiveTurn` (for a resumed one, with the parts that it has) begins the journal."""
+        """A turn was accepted: its `ActiveTurn` (for a resumed one, with the parts that it has) begins the journal.
+
+        It has no resume point until one is said.
+        """
 
     @abstractmethod
     def journal(self, session_id: str, chat: str, action: bytes) -> None:
@@ -139,8 +148,20 @@ class Store(ABC):
         """
 
     @abstractmethod
-    async def put_turns(self, session_id: str, chat: str, turns: Sequence[Json]) -> None:
-        """Ended turns all at once, behind those that are there: what a fork copies, what a rewind gives back."""
+    async def put_turns(
+        self, session_id: str, chat: str, turns: Sequence[Json], points: Mapping[str, str] | None = None
+    ) -> None:
+        """Ended turns all at once, behind those that are there: what a fork copies, what a rewind gives back.
+
+        `points`: their resume points, by turn.
+        """
+
+    @abstractmethod
+    async def put_point(self, session_id: str, chat: str, turn_id: str, point: str) -> None:
+        """Where a turn ended, kept beside it as long as it is there; for the running turn, while it runs (not fsynced).
+
+        Of a turn that is not there, nothing is kept.
+        """
 
     @abstractmethod
     async def end_turn(self, session_id: str, chat: str, turn: Json) -> None:
@@ -156,3 +177,11 @@ class Store(ABC):
 
         Nothing is dropped if the one named is not there.
         """
+
+    @abstractmethod
+    async def put_conversation(self, provider: str, memory: str) -> None:
+        """A backend's conversation is, or was, a chat's of this store: kept for ever, whatever becomes of the chat (U9)."""
+
+    @abstractmethod
+    async def conversations(self) -> frozenset[tuple[str, str]]:
+        """Provider and memory of all of them, those that other processes added included."""
