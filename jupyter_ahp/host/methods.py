@@ -121,6 +121,7 @@ async def initialize(connection: Connection, params: Json) -> Json:
             "jupyter-ahp.principal": connection.principal.id,  # which sender (T3) is the client's own
             "jupyter-ahp.role": connection.gate.role.name,
             "jupyter-ahp.grants": granted,
+            "jupyter-ahp.attachmentLimit": host.options.attachment_fetch_limit_bytes,  # A4
         },
     }
     directories = host.directories(None)

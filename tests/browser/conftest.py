@@ -46,11 +46,15 @@ def model() -> Iterator[MockModel]:
 
 
 @pytest.fixture(scope="module")
-def lab_server(
-    chromium: str, model: MockModel, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[JupyterServer]:
+def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Where the server's person is at home; a module may set it up otherwise."""
+    return Home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def lab_server(chromium: str, model: MockModel, lab_home: Home) -> Iterator[JupyterServer]:
     """JupyterLab behind a prefix, whose assistant talks to the model of `tests/mock_model`."""
-    home = Home(tmp_path_factory.mktemp("home"))
+    home = lab_home
     env = {"OPENAI_API_KEY": "sk-for-tests", "OPENAI_BASE_URL": model.base_url}
     server = JupyterServer(
         home, base_url="/user/mia/", module="jupyterlab", args=["--expose-app-in-browser"], env=env

@@ -22,6 +22,7 @@ const STEERING = 'jupyter-ahp.steering';
 const PENDING_ID = 'jupyter-ahp.pendingId';
 const GRANTS = 'jupyter-ahp.grants';
 const ROLE = 'jupyter-ahp.role';
+const LIMIT = 'jupyter-ahp.attachmentLimit';
 const UNREADABLE = 'jupyter-ahp.unreadable';
 
 /** For the `_meta` of a change to what waits: the queue is tidied, and nothing starts for it. */
@@ -119,6 +120,12 @@ export function grantsOf(host: InitializeResult | undefined): readonly string[] 
 export function roleOf(host: InitializeResult | undefined): string | undefined {
   const role = host?._meta?.[ROLE];
   return typeof role === 'string' ? role : undefined;
+}
+
+/** The size in bytes over which the host reads no attachment from a client; 0 where there is none, or it does not say. */
+export function attachmentLimit(host: InitializeResult | undefined): number {
+  const limit = host?._meta?.[LIMIT];
+  return typeof limit === 'number' ? limit : 0;
 }
 
 /** A session that is there and could not be read. */

@@ -2,6 +2,7 @@
 
 export type * from './actions';
 export {
+  attachmentLimit,
   grantsOf,
   HOLD,
   roleOf,
@@ -40,9 +41,11 @@ export {
 export { uuid } from './ids';
 export { sameJson } from './json';
 export type { Liveness } from './link';
+export { offeredBy, Offers } from './offers';
 export { REDUCERS, type Reducer } from './reducers';
 export type { OpenSocket, SocketLike } from './socket';
 export type { RefusedAction, SubscribeOptions, Subscription } from './replica';
+export { Resources, type ResourceOptions } from './resources';
 export { AhpStore, type StoreOptions } from './store';
 export * from './types';
 export {

@@ -10,7 +10,9 @@ import type { ChannelView } from './channel';
 import { frameSchedule, systemClock, type Clock, type Schedule } from './clock';
 import type { AhpConnection } from './connection';
 import type { Params } from './jsonrpc';
+import { Offers } from './offers';
 import { Replica, type RefusedAction, type SubscribeOptions, type Subscription } from './replica';
+import { Resources } from './resources';
 import type {
   AnyState,
   ChatState,
@@ -38,6 +40,10 @@ export class AhpStore {
   readonly connection: AhpConnection;
   /** The live list of sessions. */
   readonly sessions: SessionCatalogue;
+  /** What only this client has, for the host to read. */
+  readonly offers: Offers;
+  /** What messages and answers name by a URI. */
+  readonly resources: Resources;
   readonly #replica: Replica;
   readonly #schedule: Schedule;
   readonly #refusedListeners = new Set<(refused: RefusedAction) => void>();
@@ -53,6 +59,12 @@ export class AhpStore {
       (method, params) => connection.request(method, params),
       changed
     );
+    this.offers = new Offers(connection.clientId);
+    this.resources = new Resources(
+      (method, params) => connection.request(method, params),
+      this.offers
+    );
+    connection.handle('resourceRead', this.offers.read);
     const replica = (this.#replica = new Replica(connection, {
       clock: options.clock ?? systemClock,
       graceMs: options.graceMs ?? 5_000,
@@ -160,6 +172,21 @@ export class AhpStore {
 
   async disposeChat(chat: URI): Promise<void> {
     await this.connection.request('disposeChat', { channel: chat });
+  }
+
+  /**
+   * Moves a chat behind another one of its session or of another, or (`after` absent) to the front; without a session into
+   * one of its own. Resolves with the session that it is in then.
+   */
+  async moveChat(chat: URI, session?: URI, after?: URI): Promise<URI> {
+    const destination = session
+      ? { kind: 'session', session, ...(after ? { after } : {}) }
+      : { kind: 'newSession' };
+    const moved = await this.connection.request<{ session: URI }>('moveChat', {
+      channel: chat,
+      destination
+    });
+    return moved.session;
   }
 
   /** Brings back what the last rewind cut; resolves with how many turns. Ours, beyond the protocol. */

@@ -1,9 +1,11 @@
-import React from 'react';
-import type { Attachment } from '../ahp';
+import React, { useRef, useState } from 'react';
+import { type Attachment, offeredBy } from '../ahp';
 import { bytes } from './format';
-import { useWords } from './host';
+import { useView } from './host';
 import { Icon, type IconName } from './Icon';
 import { IconButton } from './IconButton';
+import { Picture } from './Picture';
+import { type PictureSource, pictureIn, usePicture } from './pictures';
 
 export function iconOf(attachment: Attachment): IconName {
   if (attachment.type === 'chat') {
@@ -32,48 +34,101 @@ function sizeOf(attachment: Attachment): number | undefined {
   return attachment.type === 'resource' ? attachment.sizeHint : undefined;
 }
 
-const THUMBNAIL = /^image\/(?:png|jpeg|gif|webp)$/;
-
-/** What a message carries: what it is, its name, its size or a thumbnail. */
+/** What a message carries: what it is, its name, its size or a thumbnail; pictures open under it. */
 export function Chips(props: {
   attachments: readonly Attachment[];
   onRemove?: (index: number) => void;
 }): React.ReactElement {
-  const { n, t } = useWords();
+  const { store, host } = useView();
+  const { n, t } = host.words;
   const { attachments, onRemove } = props;
+  const [open, setOpen] = useState<number>();
+  const opened = open === undefined ? undefined : attachments[open];
+  const picture = opened && pictureIn(opened);
   return (
-    <ul
-      role="list"
-      className="ahp-Chips"
-      aria-label={n('%1 attachment', '%1 attachments', attachments.length)}
+    <>
+      <ul
+        role="list"
+        className="ahp-Chips"
+        aria-label={n('%1 attachment', '%1 attachments', attachments.length)}
+      >
+        {attachments.map((attachment, index) => {
+          const lost = isLost(attachment, uri => store.offers.get(uri) !== undefined);
+          const shown = lost ? undefined : pictureIn(attachment);
+          const name = <span className="ahp-clip">{attachment.label}</span>;
+          const size = sizeOf(attachment);
+          return (
+            <li key={index} className={onRemove ? 'ahp-Chip has-remove' : 'ahp-Chip'}>
+              {shown ? (
+                <Thumbnail
+                  source={shown}
+                  label={attachment.label}
+                  open={index === open}
+                  onToggle={() => setOpen(index === open ? undefined : index)}
+                />
+              ) : (
+                <>
+                  <Icon
+                    name={lost ? 'warn' : iconOf(attachment)}
+                    className={lost ? 'ahp-warn' : undefined}
+                  />
+                  {name}
+                  {lost ? (
+                    <span className="ahp-muted">{t('not here any more, attach it again')}</span>
+                  ) : (
+                    size !== undefined && <span className="ahp-muted">{bytes(size)}</span>
+                  )}
+                </>
+              )}
+              {onRemove && (
+                <IconButton
+                  icon="cross"
+                  label={t('Remove %1', attachment.label)}
+                  onClick={() => onRemove(index)}
+                />
+              )}
+            </li>
+          );
+        })}
+      </ul>
+      {opened && picture && <Picture source={picture} name={opened.label} />}
+    </>
+  );
+}
+
+/** Whether only a page that is gone had it. `here` says what this page has. */
+export function isLost(attachment: Attachment, here: (uri: string) => boolean): boolean {
+  return (
+    attachment.type === 'resource' &&
+    offeredBy(attachment.uri) !== undefined &&
+    !here(attachment.uri)
+  );
+}
+
+function Thumbnail(props: {
+  source: PictureSource;
+  label: string;
+  open: boolean;
+  onToggle: () => void;
+}): React.ReactElement {
+  const { source, label, open, onToggle } = props;
+  const place = useRef<HTMLButtonElement>(null);
+  const { src, problem } = usePicture(source, place);
+  return (
+    <button
+      ref={place}
+      type="button"
+      className="ahp-Chip-picture"
+      aria-expanded={open}
+      onClick={onToggle}
+      title={problem}
     >
-      {attachments.map((attachment, index) => {
-        const size = sizeOf(attachment);
-        const picture =
-          attachment.type === 'embeddedResource' && THUMBNAIL.test(attachment.contentType);
-        return (
-          <li key={index} className={onRemove ? 'ahp-Chip has-remove' : 'ahp-Chip'}>
-            <Icon name={iconOf(attachment)} />
-            <span className="ahp-clip">{attachment.label}</span>
-            {picture ? (
-              <img
-                className="ahp-Thumb"
-                alt=""
-                src={`data:${attachment.contentType};base64,${attachment.data}`}
-              />
-            ) : (
-              size !== undefined && <span className="ahp-muted">{bytes(size)}</span>
-            )}
-            {onRemove && (
-              <IconButton
-                icon="cross"
-                label={t('Remove %1', attachment.label)}
-                onClick={() => onRemove(index)}
-              />
-            )}
-          </li>
-        );
-      })}
-    </ul>
+      {src ? (
+        <img className="ahp-Thumb" alt="" src={src} />
+      ) : (
+        <Icon name={problem === undefined ? 'image' : 'warn'} />
+      )}
+      <span className="ahp-clip">{label}</span>
+    </button>
   );
 }

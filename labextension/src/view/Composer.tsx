@@ -1,6 +1,7 @@
-import React, { useId, useLayoutEffect, useRef } from 'react';
+import React, { useId, useLayoutEffect, useRef, useState } from 'react';
 import type { Completion } from './completion';
 import { useCommandPrefix } from './connection';
+import { dropped, filesIn } from './files';
 import { useWords } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
@@ -18,6 +19,8 @@ export interface ComposerProps {
   onStop?: () => void;
   /** ↑ in an empty box: what waits or was said last comes back. */
   onRecall: () => void;
+  /** Attaches files: pasted, dropped or chosen. Absent where that cannot be. */
+  onFiles?: (files: readonly File[], refused?: readonly string[]) => void;
   /** Escape has something to leave. */
   onEscape?: () => void;
   running: boolean;
@@ -40,12 +43,15 @@ export function isComposing(event: { isComposing?: boolean; keyCode?: number }):
 /** The box to write in: one to twelve lines, Enter sends, Shift Enter makes a line. */
 export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
   function Composer(props, ref) {
-    const { text, onText, onSend, onSteer, onStop, onRecall, onEscape } = props;
+    const { text, onText, onSend, onSteer, onStop, onRecall, onFiles, onEscape } = props;
     const { running, offline, editing = false, completion, chips, children } = props;
-    const { t } = useWords();
+    const words = useWords();
+    const { t } = words;
     const own = useRef<HTMLTextAreaElement | null>(null);
+    const chooser = useRef<HTMLInputElement>(null);
+    const [over, setOver] = useState(false);
     const hintId = useId();
-    const empty = !text.trim();
+    const empty = !text.trim() && !chips;
     const prefix = useCommandPrefix();
     const command = isCommand(text, prefix);
     const sendable = !empty && !(editing && running);
@@ -108,8 +114,25 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
             : t('Queue sends it when this turn ends.');
     return (
       <form
-        className={command ? 'ahp-Composer is-command' : 'ahp-Composer'}
+        className={`ahp-Composer${command ? ' is-command' : ''}${over ? ' is-active' : ''}`}
         aria-label={t('Message')}
+        onDragOver={event => {
+          if (onFiles && event.dataTransfer.types.includes('Files')) {
+            event.preventDefault();
+            event.dataTransfer.dropEffect = 'copy';
+            setOver(true);
+          }
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={event => {
+          setOver(false);
+          if (onFiles && event.dataTransfer.types.includes('Files')) {
+            event.preventDefault();
+            event.stopPropagation();
+            const { files, refused } = dropped(event.dataTransfer, words);
+            onFiles(files, refused);
+          }
+        }}
         onSubmit={event => {
           event.preventDefault();
           if (sendable) {
@@ -142,6 +165,13 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
               completion?.typed(event.target);
             }
           }}
+          onPaste={event => {
+            const files = onFiles ? filesIn(event.clipboardData) : [];
+            if (files.length > 0) {
+              event.preventDefault();
+              onFiles?.(files);
+            }
+          }}
           onKeyDown={onKeyDown}
         />
         {completion?.popup}
@@ -151,6 +181,25 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           </div>
         )}
         <div className="ahp-Composer-bar">
+          {onFiles && !command && (
+            <>
+              <IconButton
+                icon="attach"
+                label={t('Attach files')}
+                onClick={() => chooser.current?.click()}
+              />
+              <input
+                ref={chooser}
+                type="file"
+                multiple
+                hidden
+                onChange={event => {
+                  onFiles([...(event.target.files ?? [])]);
+                  event.target.value = ''; // the same file can be chosen again
+                }}
+              />
+            </>
+          )}
           {!(queues && !empty) && children}
           {running && !offline && !empty && onStop && (
             <IconButton

@@ -1,6 +1,8 @@
 import React, { useEffect, useRef, useState } from 'react';
 import {
   type AgentInfo,
+  type Attachment,
+  attachmentLimit,
   type ChatState,
   type Message,
   Refused,
@@ -17,6 +19,7 @@ import { useCompletion } from './completion';
 import { Composer } from './Composer';
 import { useConnection, useIsOffline } from './connection';
 import { useDraft } from './draft';
+import { takeFiles } from './files';
 import type { May } from './grants';
 import { useView } from './host';
 import { Icon } from './Icon';
@@ -118,14 +121,32 @@ export function ComposerBox(props: Props): React.ReactElement {
     const message = draft.take();
     onProblem(undefined);
     onSent();
-    deliver({ ...message, ...(model ? { model: { id: model } } : {}) }).catch((error: Error) => {
-      if (error instanceof Withdrawn) {
-        return;
+    deliver({ ...message, ...(model ? { model: { id: model } } : {}) }).then(
+      () => message.attachments?.forEach(withdraw), // the host has a copy
+      (error: Error) => {
+        if (error instanceof Withdrawn) {
+          return;
+        }
+        const reason = error instanceof Refused ? error.reason : error.message;
+        onProblem(t('Not sent: %1 Your text is kept.', sentence(reason)));
+        // it may have been changed while it waited
+        draft.putBack((error instanceof Refused && changed(error)) || message);
       }
-      const reason = error instanceof Refused ? error.reason : error.message;
-      onProblem(t('Not sent: %1 Your text is kept.', sentence(reason)));
-      // it may have been changed while it waited
-      draft.putBack((error instanceof Refused && changed(error)) || message);
+    );
+  };
+
+  // ── files ──
+  const withdraw = (attachment: Attachment | undefined): void => {
+    if (attachment?.type === 'resource') {
+      store.offers.withdraw(attachment.uri);
+    }
+  };
+  const onFiles = (files: readonly File[], refused: readonly string[] = []): void => {
+    void takeFiles(store, files, attachmentLimit(store.connection.host), host.words).then(taken => {
+      taken.attachments.forEach(attachment => draft.attach({ mark: '', attachment }));
+      const problems = [...refused, ...taken.refused];
+      onProblem(problems.length ? t('Not attached: %1', problems.join(' ')) : undefined);
+      toBox();
     });
   };
 
@@ -291,11 +312,18 @@ export function ComposerBox(props: Props): React.ReactElement {
         onSteer={steerable && !slotTaken ? onSteer : undefined}
         onStop={may('chat:cancel') ? onStop : undefined}
         onRecall={recall}
+        onFiles={onFiles}
         onEscape={edited ? leaveEdited : undefined}
         completion={completion}
         chips={
           draft.attachments.length > 0 && (
-            <Chips attachments={draft.attachments} onRemove={draft.detach} />
+            <Chips
+              attachments={draft.attachments}
+              onRemove={index => {
+                withdraw(draft.attachments[index]);
+                draft.detach(index);
+              }}
+            />
           )
         }
         running={running}

@@ -8,6 +8,7 @@ import { Markdown } from './markdown/Markdown';
 import { Notice } from './Notice';
 import { Question } from './Question';
 import { Reasoning } from './Reasoning';
+import { Reference } from './Reference';
 import { textOf } from './text';
 import { ToolCall } from './ToolCall';
 import { UserBlock } from './UserBlock';
@@ -117,12 +118,7 @@ export const Part = React.memo(function Part(props: PartProps): React.ReactEleme
     case 'error':
       return <ErrorCard error={part.error} onRetry={onRetry} />;
     case 'contentRef':
-      return (
-        <div className="ahp-Line">
-          <Icon name="file" />
-          <span className="ahp-clip ahp-mono">{part.uri}</span>
-        </div>
-      );
+      return <Reference content={part} />;
     default:
       return (
         <Notice>{t('A part of the answer that this version cannot show (%1)', part.kind)}</Notice>

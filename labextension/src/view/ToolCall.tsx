@@ -2,6 +2,9 @@ import React, { useEffect, useRef, useState } from 'react';
 import type { ToolCallState, ToolContent } from '../ahp';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { Picture } from './Picture';
+import { isDrawn } from './pictures';
+import { Reference } from './Reference';
 import { Terminal } from './Terminal';
 import { revealed, textOf } from './text';
 
@@ -33,8 +36,6 @@ function commandIn(value: unknown): string | undefined {
   return key === 'command' && typeof text === 'string' ? text : undefined;
 }
 
-const PICTURE = /^image\/(?:png|jpeg|gif|webp)$/;
-
 function Content(props: { content: ToolContent; running: boolean }): React.ReactElement | null {
   const { t } = useWords();
   const { content } = props;
@@ -46,17 +47,13 @@ function Content(props: { content: ToolContent; running: boolean }): React.React
         </div>
       );
     case 'embeddedResource':
-      return PICTURE.test(content.contentType) ? (
-        <img
-          className="ahp-Picture"
-          alt={t('Picture that the tool made')}
-          src={`data:${content.contentType};base64,${content.data}`}
-        />
+      return isDrawn(content.contentType) ? (
+        <Picture source={content} name={t('Picture that the tool made')} />
       ) : (
         <p>{t('Content of type %1', content.contentType)}</p>
       );
     case 'resource':
-      return <p className="ahp-mono">{content.uri}</p>;
+      return <Reference content={content} />;
     case 'fileEdit':
       return (
         <p>

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import type { Attachment, ChatState, Message, URI } from '../ahp';
 import { messageOf } from './actions';
+import { isLost } from './Chips';
 import { useConnection, useMe } from './connection';
 import { useView } from './host';
 import { nameOf, senderOf } from './people';
@@ -152,13 +153,15 @@ export function useDraft(chat: URI): Draft {
   );
   const take: Draft['take'] = useCallback(() => {
     const value = latest.current.trim();
-    const attachments = attachmentsIn(value, attached.current);
+    const attachments = attachmentsIn(value, attached.current).filter(
+      attachment => !isLost(attachment, uri => store.offers.get(uri) !== undefined)
+    );
     latest.current = '';
     setShown('');
     setReferences([]);
     flush();
     return { text: value, ...(attachments.length > 0 ? { attachments } : {}) };
-  }, [flush, setReferences]);
+  }, [store, flush, setReferences]);
 
   const theirs =
     shared && !mine && shared.text
