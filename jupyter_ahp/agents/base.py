@@ -57,6 +57,8 @@ What you do:
 - Is `Capabilities.tools` set? Show `Prompt.tools` to the model. A call is begun by `sink.tool(tool.name,
   title=tool.title, contributor=tool.contributor)`, and `await tool.call(call, arguments)` does the rest: it asks people
   where it has to, and says how it went. Its result is for the model; a denial and a failure are results too.
+  A tool of the agent's own is a `GuardedTool` made with `Prompt.approvals`: its `run` does the work, and it asks as all
+  others do.
 - `usage` is what the backend reported, never an estimate.
 """
 
@@ -76,6 +78,7 @@ from jupyter_ahp.host.ports import (
     ConversationHost,
     Effects,
     Found,
+    GuardedTool,
     ImageBlock,
     Json,
     Model,
@@ -108,6 +111,7 @@ __all__ = [
     "ConversationHost",
     "Effects",
     "Found",
+    "GuardedTool",
     "ImageBlock",
     "Json",
     "Model",

@@ -24,11 +24,12 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
-from ..protocol.meta import ran_command
+from ..protocol.meta import CLIENT, SENDER, SENDER_NAME, ran_command
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
 from .channels import ChatChannel
+from .clienttools import content_problem, not_its_call
 from .commands import marked
 from .envelope import STREAMED, Envelope
 from .inputs import find_call, find_request, missing_answers
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 log = logging.getLogger(__name__)
-
-SENDER = "jupyter-ahp.sender"
-SENDER_NAME = "jupyter-ahp.name"
 
 # What the running turn's journal holds: the actions that name a turn, and these.
 _OF_THE_TURN = {"chat/inputRequested", "chat/inputAnswerChanged", "chat/inputCompleted"}
@@ -122,6 +120,9 @@ class Chat:
             "chat/turnResume": self._turn_resumed,
             "chat/turnCancelled": self._turn_cancelled,
             "chat/toolCallConfirmed": self._call_confirmed,
+            "chat/toolCallComplete": self._client_says,
+            "chat/toolCallContentChanged": self._client_says,
+            "chat/toolCallResultConfirmed": self._result_confirmed,
             "chat/inputAnswerChanged": self._answer_changed,
             "chat/inputCompleted": self._input_completed,
             "chat/draftChanged": self._draft_changed,
@@ -325,7 +326,11 @@ class Chat:
         """
         message = action["message"]
         meta = {**(message.get("_meta") or {}), **stamp(sender)}
-        if points_at_chats(message):
+        for key in (CLIENT, MAY_READ):
+            meta.pop(key, None)  # the host says them
+        if self.session.takes_tools:
+            meta[CLIENT] = sender.client_id
+        if points_at_chats(message) or self.session.takes_tools:
             meta[MAY_READ] = await sender.gate.may("chat:turns")
         kept = await self.snapshots.settle(sender, {**message, "_meta": meta})
         try:
@@ -553,6 +558,33 @@ class Chat:
                 reason=_words(action.get("reasonMessage")),
             ),
         )
+
+    async def _client_says(self, sender: Connection, client_seq: int, action: Json) -> None:
+        """A client, of a call of its own tool (P5, AHP 5.9)."""
+        call = find_call(self.state, action["turnId"], action["toolCallId"]) or {}
+        if (reason := not_its_call(call, sender.client_id)) is not None:
+            raise Refused(reason)
+        result = action.get("result")
+        if (
+            problem := content_problem(action["content"] if result is None else result.get("content"))
+        ) is not None:
+            if result is not None:  # the turn would wait for another one for ever
+                self.turns.client_failed(action["toolCallId"], problem)
+            raise Refused(problem)
+        if action.get("_meta"):  # it replaces the call's (AHP 4.6 rule 6): keep what is there
+            action = {**action, "_meta": {**(call.get("_meta") or {}), **action["_meta"]}}
+        self._echo(sender, client_seq, action)
+        if result is not None:
+            review = action.get("requiresResultConfirmation") is True
+            self.turns.client_ran(action["toolCallId"], result, review=review)
+
+    async def _result_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        call = find_call(self.state, action["turnId"], action["toolCallId"])
+        if call is None or call["status"] != "pending-result-confirmation":
+            raise Refused("The result of this tool call does not wait for an answer any more.")
+        meta = {**(call.get("_meta") or {}), **(action.get("_meta") or {}), **stamp(sender)}
+        self._echo(sender, client_seq, {**action, "_meta": meta})
+        self.turns.reviewed(action["toolCallId"], action["approved"])
 
     async def _answer_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
         if find_request(self.state, action["requestId"]) is None:

@@ -41,6 +41,7 @@ from .ports import (
 from .roster import Roster
 from .session import Session
 from .terminals import Terminals
+from .tools import Tools
 from .watches import Watches
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class Host:
         self.terminals = Terminals(self, options.ptys)
         self.watches = Watches(self)
         self.canvases = Canvases(self)
+        self.tools = Tools()
         self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []

@@ -51,7 +51,19 @@ def needed(chat: str, state: Json) -> dict[str, Json]:
         elif part["kind"] == "toolCall" and part["toolCall"]["status"] in _PENDING:
             entry = {"kind": "toolConfirmation", "turnId": active["id"], "toolCall": part["toolCall"]}
             key = part["toolCall"]["toolCallId"]
+        elif part["kind"] == "toolCall" and (client := _runs_it(part["toolCall"])) is not None:
+            turn = {"turnId": active["id"], "clientId": client}
+            entry = {"kind": "toolClientExecution", **turn, "toolCall": part["toolCall"]}
+            key = part["toolCall"]["toolCallId"]
         if entry is not None:
             entry_id = f"{chat}#{key}"
             entries[entry_id] = {"id": entry_id, "chat": chat, **entry}
     return entries
+
+
+def _runs_it(call: Json) -> str | None:
+    """The client that is to run this call now."""
+    contributor = call.get("contributor") or {}
+    if call["status"] == "running" and contributor.get("kind") == "client":
+        return str(contributor["clientId"])
+    return None

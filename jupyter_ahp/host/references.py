@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 EXCERPT: Final = 1000
 """How many characters of the other chat are told, at most."""
 MAY_READ: Final = "jupyter-ahp.mayRead"
-"""In the `_meta` of a message that points at chats: whether its sender may read them. The host's to say."""
+"""In a message's `_meta`: whether its sender may read other chats here, for what it points at and for a tool that reads
+them. The host's to say."""
 
 
 def points_at_chats(message: Json) -> bool:
@@ -69,7 +70,7 @@ async def _resolved(host: Host, attachment: Json, message: Json) -> Json:
 async def _pointer(host: Host, attachment: Json, message: Json, *, pinned: bool) -> str:
     """What a model is told of another chat. `pinned`: a pin that cannot be honoured raises `TurnFailed`."""
     lines = [f"The person points at another chat: {attachment['label']}"]
-    chat = _chat(host, attachment["resource"])
+    chat = chat_meant(host, attachment["resource"])
     if chat is not None:
         lines.append(f"Its link: {chat.uri}")
         lines.append(
@@ -89,7 +90,7 @@ async def _pointer(host: Host, attachment: Json, message: Json, *, pinned: bool)
     return "\n".join(line for line in lines if line)
 
 
-def _chat(host: Host, resource: str) -> Chat | None:
+def chat_meant(host: Host, resource: str) -> Chat | None:
     """The chat that is meant, if this host has it; a session stands for its default chat."""
     try:
         uri = uris.canonical(resource)
@@ -109,10 +110,10 @@ async def _transcript(chat: Chat, attachment: Json, pinned: bool) -> str:
         if end is None and pinned:
             raise _cannot(chat, attachment, pin)
         turns = [] if end is None else turns[: end + 1]
-    return "\n\n".join(text for turn in turns for text in _said(turn))
+    return "\n\n".join(text for turn in turns for text in said_in(turn))
 
 
-def _said(turn: Json) -> Iterator[str]:
+def said_in(turn: Json) -> Iterator[str]:
     """What a person said and what the agent answered; nothing else (A8)."""
     if text := turn["message"]["text"].strip():
         yield f"User: {text}"

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from ..protocol.meta import STEERING
+from .approvals import with_setting
 from .ports import Agent, Json, Model, Probe
 
 log = logging.getLogger(__name__)
@@ -53,10 +54,11 @@ class Roster:
         """The settings of an agent's sessions; none where it is not served, or cannot say them."""
         agent = self.agents.get(provider)
         try:
-            return agent.config_schema(chosen) if agent is not None else {**NO_SETTINGS}
+            schema = agent.config_schema(chosen) if agent is not None else {**NO_SETTINGS}
         except Exception:
             log.exception("Agent %s does not say its settings; its sessions have none", provider)
-            return {**NO_SETTINGS}
+            schema = {**NO_SETTINGS}
+        return with_setting(schema) if agent is not None and agent.capabilities.tools else schema
 
     def info(self, agent: Agent) -> Json:
         """`AgentInfo`. At least one model, and `protectedResources` always: clients take their absence for a gate."""

@@ -15,9 +15,11 @@ from ..protocol import status, uris
 from ..protocol.errors import INVALID_PARAMS, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
+from .approvals import SessionApprovals
 from .branching import Branch
 from .channels import Channel
 from .chat import Chat, Refused, empty_summary
+from .clienttools import tools_problem
 from .inputs import needed
 from .ports import Agent, ChatRecord, Json, SessionRecord, StoreError
 from .saver import Saver
@@ -68,6 +70,7 @@ class Session:
         )
         self.channel.overlay = self._activity
         self.saver = Saver(f"Session {record.title or record.id}", self._save)
+        self.approvals = SessionApprovals(self)
 
     def _first_state(self, record: SessionRecord, lifecycle: str) -> Json:
         state: Json = {
@@ -94,6 +97,10 @@ class Session:
     @property
     def agent(self) -> Agent | None:
         return self.host.roster.agents.get(self.provider)
+
+    @property
+    def takes_tools(self) -> bool:
+        return self.agent is not None and self.agent.capabilities.tools
 
     @property
     def agent_name(self) -> str:
@@ -301,7 +308,9 @@ class Session:
         held = {
             entry["id"]: entry for entry in self.state.get("inputNeeded", ()) if entry["chat"] == chat.uri
         }
-        wanted = needed(chat.uri, state) if held or state["status"] & 16 else {}
+        # A client that runs a tool raises no bit of the status, and there is none where no client announced itself.
+        asks = state["status"] & 16 or self.state["activeClients"]
+        wanted = needed(chat.uri, state) if held or asks else {}
         for entry_id, entry in wanted.items():
             if held.get(entry_id) != entry:
                 self._publish({"type": "session/inputNeededSet", "request": entry})
@@ -463,12 +472,14 @@ class Session:
                 self._echo(sender, client_seq, action)
                 for chat in self.chats.values():
                     chat.turns.configured()
+                self.approvals.setting_changed(action["config"])
             case "session/activeClientSet":
                 self._set_client(sender, client_seq, action)
             case "session/activeClientRemoved":
                 if action["clientId"] != sender.client_id:
                     raise Refused("A client takes only itself away.")
                 self._echo(sender, client_seq, action)
+                self._client_lost(sender.client_id)
             case kind:
                 raise Refused(f"This host does not act on {kind}.")
 
@@ -490,6 +501,8 @@ class Session:
         client = action["activeClient"]
         if client["clientId"] != sender.client_id:
             raise Refused("A client announces only itself.")
+        if (problem := tools_problem(client["tools"])) is not None:
+            raise Refused(problem)
         if (
             client not in self.state["activeClients"]
         ):  # an unchanged one is not echoed: clients exist that loop
@@ -499,6 +512,12 @@ class Session:
         """A client left: what it announced is gone."""
         if any(client["clientId"] == client_id for client in self.state["activeClients"]):
             self._publish({"type": "session/activeClientRemoved", "clientId": client_id})
+            self._client_lost(client_id)
+
+    def _client_lost(self, client_id: str) -> None:
+        """The calls of its tools fail (AHP 5.9)."""
+        for chat in tuple(self.chats.values()):
+            chat.turns.client_lost(client_id)
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {

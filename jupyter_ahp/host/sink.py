@@ -42,6 +42,8 @@ def _spawns_none(asked: Spawning) -> Worker:
 
 
 STOPPED = {"completed", "cancelled"}
+CLIENT_LEFT = "It was not done: the client that has this tool is gone."
+WITHHELD = "It was done, and the person does not let you see what came out."
 
 
 def sendable(value: Any) -> Any:
@@ -169,7 +171,7 @@ class ChatSink(TurnSink):
     ) -> ToolCall:
         if call_id in self._taken:
             raise ValueError(f"This turn has a tool call {call_id!r} already.")
-        call = Call(self, call_id or f"call-{self._new_id()}", meta)
+        call = Call(self, call_id or f"call-{self._new_id()}", meta, contributor)
         self._taken.add(call.id)
         self._calls[call.id] = call
         self._open = None
@@ -233,6 +235,29 @@ class ChatSink(TurnSink):
         if call is not None:
             call.confirmed(confirmation)
 
+    def client_ran(self, call_id: str, result: Json, *, review: bool) -> None:
+        """The client whose tool it is said how it went. `review`: a person looks at that first."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.client_ran(result, review=review)
+
+    def reviewed(self, call_id: str, approved: bool) -> None:
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.reviewed(approved)
+
+    def client_failed(self, call_id: str, words: str) -> None:
+        """What its client said of the call cannot be taken."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            call.client_failed(words)
+
+    def client_lost(self, client_id: str) -> None:
+        """A client left: what it runs, or would run, failed (AHP 5.9)."""
+        for call in tuple(self._calls.values()):
+            if call.client == client_id:
+                call.client_failed(CLIENT_LEFT)
+
     def end(self) -> None:
         """The turn is over: nothing said from now on is heard, and whoever waits for a person stops waiting (T5)."""
         if self.over:
@@ -282,7 +307,9 @@ class ChatSink(TurnSink):
 class Call(ToolCall):
     """A tool call. `state` follows AHP 4.5; a method that does not fit it changes nothing."""
 
-    def __init__(self, sink: ChatSink, call_id: str, meta: Json | None = None) -> None:
+    def __init__(
+        self, sink: ChatSink, call_id: str, meta: Json | None = None, contributor: Json | None = None
+    ) -> None:
         self.id = call_id
         self._sink = sink
         self._meta = meta or {}
@@ -290,6 +317,15 @@ class Call(ToolCall):
         """The content that shows its worker (AHP 4.3, W5): there from the spawn to the end."""
         self._state = "streaming"
         self._waiting: asyncio.Future[Confirmation] | None = None
+        self.client = contributor.get("clientId") if contributor is not None else None
+        """The client whose tool it is."""
+        self._result: Json | None = None
+        """What that client said of it (AHP 4.5)."""
+        self._running: asyncio.Future[Json] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self._sink.over or self._state in STOPPED
 
     def input(self, delta: str) -> None:
         if delta and self._state == "streaming":
@@ -310,7 +346,7 @@ class Call(ToolCall):
         edits: Sequence[Json] = (),
         editable: bool = False,
     ) -> Confirmation:
-        if self._sink.over or self._state in STOPPED:
+        if self.over:
             raise TurnOver
         if self._waiting is not None:
             raise RuntimeError(f"Tool call {self.id!r} is asking already.")
@@ -336,6 +372,43 @@ class Call(ToolCall):
         self._show_worker()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(confirmation)
+
+    async def by_client(self) -> Json:
+        if self._result is not None and self._state in STOPPED:
+            return self._result
+        if self.over:
+            raise TurnOver
+        self._running = asyncio.get_running_loop().create_future()
+        return await self._running
+
+    def client_ran(self, result: Json, *, review: bool) -> None:
+        if self._state == "running":
+            self._result = result
+            self._state = "reviewing" if review else "completed"
+            self._deliver()
+
+    def reviewed(self, approved: bool) -> None:
+        if self._state == "reviewing":
+            self._state = "completed" if approved else "cancelled"
+            if not approved:
+                self._result = {"success": False, "error": {"message": WITHHELD}}
+            self._deliver()
+
+    def client_failed(self, words: str) -> None:
+        if self._state not in ("running", "pending"):
+            return
+        waiting, self._waiting = self._waiting, None
+        self._result = {"success": False, "error": {"message": words}}
+        self.failed("Not done", error=words)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(Confirmation(approved=False, reason=words))
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Whoever waits for the client has its result, once people let it pass."""
+        if self._running is not None and not self._running.done() and self._state in STOPPED:
+            assert self._result is not None
+            self._running.set_result(self._result)
 
     def content(self, blocks: Sequence[Json]) -> None:
         if self._state == "running":
@@ -381,14 +454,18 @@ class Call(ToolCall):
         )
 
     def end(self) -> None:
-        self._state = "cancelled" if self._state not in STOPPED else self._state
+        if self._state not in STOPPED:
+            self._state, self._result = "cancelled", None
         self._release()
 
     def _release(self) -> None:
-        """Whoever waits for a person stops waiting: the call is over."""
+        """Whoever waits for a person, or for a client, stops waiting: the call is over."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(TurnOver())
             self._waiting.exception()  # the backend may have stopped waiting
+        if self._running is not None and not self._running.done() and self._result is None:
+            self._running.set_exception(TurnOver())
+            self._running.exception()
 
     def _complete(self, result: Json, message: str, content: Sequence[Json]) -> None:
         if self._state == "streaming":  # a call that was never said to run has to, to end

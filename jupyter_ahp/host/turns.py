@@ -152,6 +152,7 @@ class Turns:
         conversation = await self._open()
         if run.sink.over:
             return  # stopped meanwhile: ends unsent (B2)
+        session = self._chat.session
         run.sent = True
         self._chat.go_on("started")  # what waits to steer it can be handed over from here on
         await conversation.send(
@@ -165,6 +166,8 @@ class Turns:
                 history=history,
                 prefaces=said,
                 so_far=active["responseParts"],
+                tools=host.tools.of_turn(self._chat, active) if session.takes_tools else (),
+                approvals=session.approvals,
             ),
             run.sink,
         )
@@ -396,6 +399,22 @@ class Turns:
     def answered(self, request_id: str, answer: Answer) -> None:
         if self._run is not None:
             self._run.sink.answered(request_id, answer)
+
+    def client_ran(self, call_id: str, result: Json, *, review: bool) -> None:
+        if self._run is not None:
+            self._run.sink.client_ran(call_id, result, review=review)
+
+    def client_failed(self, call_id: str, words: str) -> None:
+        if self._run is not None:
+            self._run.sink.client_failed(call_id, words)
+
+    def client_lost(self, client_id: str) -> None:
+        if self._run is not None:
+            self._run.sink.client_lost(client_id)
+
+    def reviewed(self, call_id: str, approved: bool) -> None:
+        if self._run is not None:
+            self._run.sink.reviewed(call_id, approved)
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
     def drop(self) -> None:

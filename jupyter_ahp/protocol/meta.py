@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+SENDER: Final = "jupyter-ahp.sender"
+"""Of a message, a draft, an answer to a tool call: who it is from (T3)."""
+SENDER_NAME: Final = "jupyter-ahp.name"
+CLIENT: Final = "jupyter-ahp.client"
+"""Of a message: the client that sent it, whose tools go ahead of other clients' (AHP 5.9)."""
+
 STEERING: Final = "jupyter-ahp.steering"
 """Of an agent: true when it takes steering. Of a notice in a turn: the steering message that the model read there."""
 

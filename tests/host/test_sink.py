@@ -348,6 +348,66 @@ async def workers(stage: Stage) -> None:
     stage.end("chat/turnCancelled")
 
 
+async def clients(stage: Stage) -> None:
+    """Tools of clients: run, failed, with a result that a person withholds, lost while they run and while they wait"""
+    sink = stage.sink
+
+    def begun(name: str, client: str = "c1", *, runs: bool = True) -> ToolCall:
+        contributor = {"kind": "client", "clientId": client}
+        call = sink.tool(name, title=name.title(), call_id=name, contributor=contributor)
+        if runs:
+            call.run(f"Run {name}", tool_input="{}")
+        return call
+
+    def ran(name: str, *, review: bool = False, **result: Any) -> None:
+        more = {"requiresResultConfirmation": True} if review else {}
+        result = {"pastTenseMessage": "Ran", **result}
+        fields = {"turnId": TURN, "toolCallId": name, "result": result, **more}
+        stage.emit({"type": "chat/toolCallComplete", **fields})
+        sink.client_ran(name, result, review=review)
+
+    async def result_of(call: ToolCall) -> Json:
+        return await asyncio.wait_for(call.by_client(), 5)
+
+    good = begun("good")
+    waits = asyncio.ensure_future(result_of(good))
+    await asyncio.sleep(0)
+    ran("good", success=True, content=[{"type": "text", "text": "4"}])
+    assert (await waits)["content"] == [{"type": "text", "text": "4"}]
+    assert good.over
+    assert (await result_of(good))["success"], "it is there for whoever asks late"
+
+    bad = begun("bad")
+    ran("bad", success=False, error={"message": "No kernel"})
+    assert (await result_of(bad))["error"] == {"message": "No kernel"}
+
+    for name, approved in (("kept", False), ("given", True)):
+        call = begun(name)
+        waits = asyncio.ensure_future(result_of(call))
+        await asyncio.sleep(0)
+        ran(name, success=True, review=True)
+        assert not call.over
+        action = {"type": "chat/toolCallResultConfirmed", "turnId": TURN, "toolCallId": name}
+        stage.emit({**action, "approved": approved})
+        sink.reviewed(name, approved)
+        assert (await waits)["success"] is approved
+
+    lost, asks, other = begun("lost"), begun("asks", runs=False), begun("other", "c2")
+    asking = asyncio.ensure_future(asks.confirm("Run asks", title="Run it?"))
+    await asyncio.sleep(0)
+    sink.client_lost("c1")
+    assert (await result_of(lost))["success"] is False
+    assert not (await asking).approved
+    assert not other.over
+    waits = asyncio.ensure_future(result_of(other))
+    await asyncio.sleep(0)
+    stage.end()
+    with pytest.raises(TurnOver):
+        await waits
+    with pytest.raises(TurnOver):
+        await result_of(other)
+
+
 SCRIPTS: list[Script] = [
     text,
     steering,
@@ -356,6 +416,7 @@ SCRIPTS: list[Script] = [
     confirmations,
     questions,
     workers,
+    clients,
     stopped,
     resumed,
 ]
@@ -401,7 +462,7 @@ def test_the_scripts_call_every_method_of_the_contract() -> None:
     missing = {
         name
         for name in TurnSink.__abstractmethods__ | ToolCall.__abstractmethods__
-        if f".{name}(" not in source
+        if f".{name}" not in source
     }
 
     assert missing == set()

@@ -32,11 +32,12 @@ from .agents import (
     TurnSink,
     Worker,
 )
+from .guarded import GuardedTool
 from .people import Principal
 from .plugins import Canvas, CanvasError
 from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
 from .terminals import Launch, Pty, Ptys
-from .tools import Approvals, Effects, Tool, ToolResult
+from .tools import Approvals, Effects, Tool, ToolFactory, ToolResult, TurnContext
 from .wire import Frame, Json, Transport
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Effects",
     "Found",
     "Frame",
+    "GuardedTool",
     "ImageBlock",
     "Json",
     "Launch",
@@ -75,8 +77,10 @@ __all__ = [
     "TextBlock",
     "Tool",
     "ToolCall",
+    "ToolFactory",
     "ToolResult",
     "Transport",
+    "TurnContext",
     "TurnFailed",
     "TurnOver",
     "TurnSink",

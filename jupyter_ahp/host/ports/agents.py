@@ -216,6 +216,11 @@ class ToolCall(ABC):
 
     id: str
 
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """The call, or its turn, has ended."""
+
     @abstractmethod
     def input(self, delta: str) -> None:
         """Stream a piece of the call's input, while the model writes it."""
@@ -257,6 +262,13 @@ class ToolCall(ABC):
     @abstractmethod
     def failed(self, message: str, *, error: str, content: Sequence[Json] = ()) -> None:
         """It ran and failed; `error` is what the model was told."""
+
+    @abstractmethod
+    async def by_client(self) -> Json:
+        """For the host's client tools: wait until the client whose tool it is ran it (AHP 5.9). The call is over then.
+
+        Its result (AHP 4.5), or a failed one when that client is lost. Raises `TurnOver` if the turn ends first.
+        """
 
 
 class Worker(ABC):

@@ -7,7 +7,7 @@ Whoever runs the model shows it the tools of `Prompt.tools` and hands the result
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -77,3 +77,22 @@ class Approvals:
     def asks(self, tool: str, effects: Effects) -> bool:
         """Whether a call needs a person's word first."""
         return effects in ("write", "run") and not self.granted(tool)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """The turn that tools are gathered for: what a tool may want to know of where it is called."""
+
+    session_id: str
+    chat: str
+    """The chat's URI."""
+    turn_id: str
+    directories: Sequence[str]
+    """Absolute paths; the first is where the agent works. May be empty."""
+    sender: str | None
+    """Whose turn it is, as the handshake said: `user:<name>` or `root:<host>`; None: nobody's."""
+    approvals: Approvals
+
+
+ToolFactory: TypeAlias = Callable[[TurnContext], Sequence[Tool]]
+"""Makes a turn's tools, when the turn is sent to its agent. Quick: it runs on the event loop."""

@@ -1,0 +1,171 @@
+"""Tools that run in a client: offered to agents, called on the wire, and what the client says of them (AHP 3.5, 5.9, 6.1).
+
+P5. A client announces its tools with `session/activeClientSet`. A call of one asks as any other does, by the tool's own
+`annotations`, then runs: the session's `inputNeeded` names it, the client does it and answers `chat/toolCallComplete`.
+Only that client may; what it says is looked at before it is everybody's. A client that is lost fails its calls.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from .ports import ImageBlock, Json, Tool, ToolCall, ToolResult
+from .ports.guarded import LONGEST_TEXT, cut, guard
+from .sink import CLIENT_LEFT
+
+if TYPE_CHECKING:
+    from .session import Session
+
+LARGEST_CONTENT: Final = 4 * 1024 * 1024
+"""Bytes of a result's content: it is in the chat's state, so it goes to everybody and into the journal."""
+LARGEST_SCHEMA: Final = 64 * 1024
+LONGEST_DESCRIPTION: Final = 10_000
+_MODELS_SEE: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": ("text",),
+    "embeddedResource": ("data", "contentType"),
+    "resource": ("uri",),
+    "fileEdit": (),
+}
+"""Tool result content that a client may say (AHP 4.3), with the fields, all strings, that it needs."""
+_HOSTS: Final = frozenset({"terminal", "subagent"})
+"""Content that stands for something of the host's."""
+
+
+def offered_by(session: Session, *, first: str | None) -> Iterator[Tool]:
+    """What the session's clients announce, `first`'s ahead of the others'."""
+    clients = session.state["activeClients"]
+    for client in sorted(clients, key=lambda one: bool(one["clientId"] != first)):
+        for definition in client["tools"]:
+            yield ClientTool(session, client["clientId"], definition)
+
+
+class ClientTool(Tool):
+    """One tool of one client."""
+
+    def __init__(self, session: Session, client_id: str, definition: Json) -> None:
+        """`definition` is AHP's `ToolDefinition`, as that client wrote it."""
+        hints = definition.get("annotations")
+        hints = hints if isinstance(hints, dict) else {}
+        self.name = definition["name"]
+        self.title = _text(definition.get("title")) or _text(hints.get("title")) or self.name
+        self.description = _text(definition.get("description"))[:LONGEST_DESCRIPTION]
+        self.parameters = definition.get("inputSchema") or {"type": "object"}
+        self.effects = "read" if hints.get("readOnlyHint") is True else "run"
+        self.contributor = {"kind": "client", "clientId": client_id}
+        self._session = session
+        self._client_id = client_id
+
+    async def call(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+        if not self._is_there:
+            call.failed(f"{self.title}: not done", error=CLIENT_LEFT)
+            return ToolResult(CLIENT_LEFT, failed=True)
+        allowed = await guard(
+            self, call, arguments, self._session.approvals, doing=self.title, key=self._key()
+        )
+        if isinstance(allowed, ToolResult):
+            return allowed if self._is_there else ToolResult(CLIENT_LEFT, failed=True)
+        return _for_the_model(await call.by_client())
+
+    @property
+    def _is_there(self) -> bool:
+        """The client still announces it."""
+        return any(
+            client["clientId"] == self._client_id and any(one["name"] == self.name for one in client["tools"])
+            for client in self._session.state["activeClients"]
+        )
+
+    def _key(self) -> str:
+        """What is allowed for a session is allowed for that person's clients, not for another's tool of that name."""
+        client = self._session.host.clients.get(self._client_id)
+        whose = client.principal if client is not None else self._client_id
+        return f"{self.name} of {whose}"
+
+
+def tools_problem(tools: Sequence[Json]) -> str | None:
+    """What is wrong with tools that a client announces; None if nothing is."""
+    names = [one["name"] for one in tools]
+    if twice := {name for name in names if names.count(name) > 1}:
+        return f"Announced twice: {', '.join(sorted(twice))}."
+    for one in tools:
+        if len(json.dumps(one.get("inputSchema"))) > LARGEST_SCHEMA:
+            return f"The inputSchema of {one['name']} is larger than {LARGEST_SCHEMA // 1024} KiB."
+    return None
+
+
+def not_its_call(call: Json, client_id: str) -> str | None:
+    """Why this client may not say how the call goes (AHP 6.1); None if it may. `call` is empty where there is none."""
+    if not call:
+        return "This turn has no such tool call, or does not run any more."
+    contributor = call.get("contributor") or {}
+    if contributor.get("kind") != "client":
+        return "This tool is not a client's: only the host says how its call goes."
+    if contributor.get("clientId") != client_id:
+        return "This tool is another client's, which alone says how its call goes."
+    if call["status"] != "running":
+        return "This tool call does not run. One that waits for approval is turned down by denying it."
+    return None
+
+
+def content_problem(content: Sequence[Json] | None) -> str | None:
+    """What is wrong with the content that a client wants to show (AHP 4.3); None if nothing is."""
+    for block in content or ():
+        kind = block.get("type")
+        if not isinstance(kind, str):
+            return "Content has a type."
+        if kind in _HOSTS:
+            return f"Content of type {kind} is for the host to say."
+        for field in _FIELDS.get(kind, ()):
+            if not isinstance(block.get(field), str):
+                return f"Content of type {kind} needs {field}, a string."
+    size = len(json.dumps(content or (), ensure_ascii=False).encode("utf-8", "replace"))
+    if size > LARGEST_CONTENT:
+        return f"The content is too large: {size:,} bytes, of {LARGEST_CONTENT:,} at most."
+    return None
+
+
+def _for_the_model(result: Json) -> ToolResult:
+    """A client's result (AHP 4.5), which is shown already, as the model is told it."""
+    failed = not result["success"]
+    content = result.get("content") or ()
+    texts = [text for block in content if (text := _told(block))]
+    if failed and (error := (result.get("error") or {}).get("message")):
+        texts.insert(0, error)
+    structured = result.get("structuredContent")
+    if structured is not None and not any(block.get("type") == "text" for block in content):
+        texts.append(json.dumps(structured, ensure_ascii=False))
+    images = [image for block in content if (image := _image(block)) is not None]
+    text = "\n\n".join(texts) or ("It failed." if failed else "It was done; there is nothing to say of it.")
+    return ToolResult(cut(text, LONGEST_TEXT), failed=failed, content=content, images=images)
+
+
+def _told(block: Json) -> str:
+    match block.get("type"):
+        case "text":
+            return str(block["text"])
+        case "embeddedResource":
+            return f"[Shown to the person: {block['contentType']}, {len(block['data']) * 3 // 4:,} bytes]"
+        case "resource":
+            return f"[{block['uri']}]"
+        case "fileEdit":
+            sides = (block.get("after") or block.get("before") or {}) if isinstance(block, dict) else {}
+            return f"[Edited: {sides.get('uri', 'a file')}]"
+    return ""
+
+
+def _image(block: Json) -> ImageBlock | None:
+    if block.get("type") != "embeddedResource" or block["contentType"] not in _MODELS_SEE:
+        return None
+    try:
+        data = base64.b64decode(block["data"], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return ImageBlock("a tool's image", block["contentType"], data)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

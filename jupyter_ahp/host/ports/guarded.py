@@ -1,0 +1,183 @@
+"""Tools that run in this process: what has to happen around them is done here, and the same for all.
+
+T4, T5, AHP 4.5, 4.7. A call's arguments are held against the tool's schema; a person is asked where its effects ask, and
+may change the input, allow the tool for the whole session, or say why not; the end is said, and the model is told.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from .agents import Confirmation, ToolCall, TurnOver
+from .tools import Approvals, Tool, ToolResult
+from .wire import Json
+
+log = logging.getLogger(__name__)
+
+ALLOW_ONCE: Final = "allow-once"
+ALLOW_SESSION: Final = "allow-session"
+DENY: Final = "deny"
+
+OPTIONS: Final = (
+    {"id": ALLOW_ONCE, "label": "Allow once", "kind": "approve"},
+    {"id": ALLOW_SESSION, "label": "Allow in this session", "kind": "approve"},
+    {"id": DENY, "label": "Deny", "kind": "deny"},
+)
+
+LONGEST_TEXT: Final = 100_000
+"""Characters of a result that a model is told, and people are shown, at most."""
+LARGEST_IMAGE: Final = 1024 * 1024
+"""Bytes of an image that people are shown where the tool says nothing of its own: it goes into the chat's journal."""
+_SHOWN_PROBLEMS: Final = 3
+
+
+class GuardedTool(Tool):
+    """A tool whose work is `run`; the rest of its call is done for it."""
+
+    def __init__(self, approvals: Approvals) -> None:
+        """`approvals`: the turn's, as in `Prompt.approvals`."""
+        self.approvals = approvals
+
+    @abstractmethod
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+        """Do it; `arguments` fit `parameters`. What this raises becomes a failed result, in the exception's words."""
+
+    def doing(self, arguments: Mapping[str, Any]) -> str:
+        """What a call is about to do, for people ("Read a.csv"). `arguments` are as the model sent them."""
+        return self.title
+
+    async def call(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+        allowed = await guard(self, call, arguments, self.approvals, doing=_said(self, arguments))
+        if isinstance(allowed, ToolResult):
+            return allowed
+        try:
+            result = await self.run(call, allowed)
+        except TurnOver:
+            raise
+        except Exception as error:
+            log.warning("The tool %s failed; the model is told so", self.name, exc_info=error)
+            result = ToolResult(f"It failed. {str(error) or type(error).__name__}", failed=True)
+        return finish(self, call, result)
+
+
+async def guard(
+    tool: Tool,
+    call: ToolCall,
+    arguments: Mapping[str, Any],
+    approvals: Approvals,
+    *,
+    doing: str,
+    key: str | None = None,
+) -> Mapping[str, Any] | ToolResult:
+    """Up to the point at which the call runs: its arguments, as people left them; else how it ended instead.
+
+    `key`: under which name the tool is allowed for the session, where its own is not enough. Raises `TurnOver`.
+    """
+    if call.over:
+        raise TurnOver
+    key = key or tool.name
+    problem = misfit(tool.parameters, arguments)
+    if problem is not None:
+        return finish(tool, call, ToolResult(f"Not done: {problem}", failed=True))
+    shown = json.dumps(arguments, ensure_ascii=False)
+    if not approvals.asks(key, tool.effects):
+        call.run(doing, tool_input=shown, by_setting=tool.effects in ("write", "run"))
+        return arguments
+    answer = await call.confirm(
+        doing, title=f"{tool.title}?", tool_input=shown, options=OPTIONS, editable=True
+    )
+    if not answer.approved:
+        return ToolResult(_denied(answer), failed=True)
+    if answer.option == ALLOW_SESSION:
+        approvals.allow(key)
+    if answer.edited_input is None:
+        return arguments
+    edited = _edited(tool.parameters, answer.edited_input)
+    if isinstance(edited, str):
+        words = (
+            f"Not done: the person changed the input into something that this tool does not take: {edited}"
+        )
+        return finish(tool, call, ToolResult(words, failed=True))
+    return edited
+
+
+def _said(tool: GuardedTool, arguments: Mapping[str, Any]) -> str:
+    try:
+        return tool.doing(arguments)
+    except Exception:  # what a model sends need not be what the tool takes
+        log.debug("The tool %s does not say what it is about to do", tool.name, exc_info=True)
+        return tool.title
+
+
+def _denied(answer: Confirmation) -> str:
+    if not answer.reason:
+        return "The person did not allow this call. Do not try it again in another way: ask what they want."
+    return f"The person did not allow this call, and said: {answer.reason}"
+
+
+def _edited(schema: Json, text: str) -> Json | str:
+    """The arguments that a person wrote instead, or what is wrong with them."""
+    try:
+        edited = json.loads(text)
+    except ValueError as error:
+        return f"it is not JSON ({error})"
+    if not isinstance(edited, dict):
+        return "it is not a JSON object"
+    return misfit(schema, edited) or edited
+
+
+def misfit(schema: Json, arguments: Mapping[str, Any]) -> str | None:
+    """What of the arguments is not as the schema (JSON Schema) says, in words for the model; None if nothing."""
+    from jsonschema.exceptions import SchemaError, best_match
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    kind = validator_for(schema)
+    try:
+        kind.check_schema(schema)
+        # With a registry of its own it looks nothing up on the network.
+        errors = list(kind(schema, registry=Registry()).iter_errors(dict(arguments)))
+    except (SchemaError, Unresolvable) as error:
+        log.warning("A tool's schema cannot be used, so its arguments are not looked at: %s", error)
+        return None
+    if not errors:
+        return None
+    shown = [best_match([error]) for error in errors[:_SHOWN_PROBLEMS]]
+    return "; ".join(
+        f"{error.json_path.replace('$', 'arguments', 1)}: {cut(error.message, 300)}" for error in shown
+    )
+
+
+def finish(tool: Tool, call: ToolCall, result: ToolResult) -> ToolResult:
+    """Say how the call ended; the result as the model is told it, not longer than a model can use."""
+    result = replace(result, text=cut(result.text, LONGEST_TEXT))
+    content = result.content or _shown(result)
+    if result.failed:
+        call.failed(result.message or f"{tool.title}: failed", error=result.text, content=content)
+    else:
+        call.done(result.message or f"{tool.title}: done", content=content, structured=result.structured)
+    return result
+
+
+def _shown(result: ToolResult) -> list[Json]:
+    content: list[Json] = [{"type": "text", "text": result.text}] if result.text else []
+    for image in result.images:
+        if len(image.data) <= LARGEST_IMAGE:
+            data = base64.b64encode(image.data).decode()
+            content.append({"type": "embeddedResource", "data": data, "contentType": image.media_type})
+        else:
+            content.append({"type": "text", "text": f"[An image, too large to show here: {image.label}]"})
+    return content
+
+
+def cut(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    return f"{text[:length]}\n[Cut here: {len(text) - length:,} characters more.]"
