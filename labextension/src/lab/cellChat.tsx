@@ -4,7 +4,7 @@ import { Widget } from '@lumino/widgets';
 import { createRoot, type Root } from 'react-dom/client';
 import type { AhpStore } from '../ahp';
 import { quiet, type ViewHost } from '../view';
-import { HIGHEST, LOWEST } from '../widget/Grip';
+import { HIGHEST, LOWEST } from '../view/Grip';
 import { WidgetView } from '../widget/WidgetView';
 
 /** What a chat's output says of it: `{chat, session, height}`. */

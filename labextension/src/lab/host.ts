@@ -1,6 +1,7 @@
 import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
+import type { URI } from '../ahp';
 import { type ChatRef, quiet, type ViewHost, type Words } from '../view';
 import { CommandIDs } from './commands';
 
@@ -11,10 +12,13 @@ export interface LabHostOptions {
   readonly rendermime: IRenderMimeRegistry;
   readonly words: Words;
   readonly locale: string | undefined;
+  /** Shows a canvas in a tab; absent in shells that have none. */
+  readonly showCanvas?: (canvas: URI, chat: URI) => void;
 }
 
 /** JupyterLab as the place of a chat: its renderers, its dialogs, its commands. */
-export function labHost({ commands, rendermime, words, locale }: LabHostOptions): ViewHost {
+export function labHost(options: LabHostOptions): ViewHost {
+  const { commands, rendermime, words, locale, showCanvas } = options;
   const base = rendermime.sanitizer;
   // all of the sanitiser that JupyterLab is set up with, and ours after it
   const sanitizer: typeof base = Object.create(base, {
@@ -62,6 +66,7 @@ export function labHost({ commands, rendermime, words, locale }: LabHostOptions)
         ...(session ? { session } : {})
       });
     },
+    openCanvas: showCanvas,
     nextNeedsYou: () => void commands.execute(CommandIDs.nextNeedsYou),
     newChat: agent => void commands.execute(CommandIDs.newChat, agent ? { agent } : {})
   };

@@ -11,10 +11,12 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import type { Widget } from '@lumino/widgets';
+import type { URI } from '../ahp';
 import { type ChatRef, startChat, wordsOf } from '../view';
 import { setBridge } from '../view/bridge';
 import { toNextCard } from '../view/needs';
 import { firstChat, needing } from '../view/sessions';
+import { CanvasPanel } from './CanvasPanel';
 import { showChatsInCells } from './cellChat';
 import { ChatPanel } from './ChatPanel';
 import { type Area, CommandIDs } from './commands';
@@ -65,9 +67,25 @@ const plugin: JupyterFrontEndPlugin<void> = {
       t('No agent host here. Chats need a Jupyter server with the jupyter-ahp extension.'),
       locale
     );
-    const host = labHost({ commands, rendermime, words, locale });
     // other shells (Notebook 7) have one thing in their main area, and it is not ours to replace
     const hasTabs = labShell !== null;
+    const canvases = new Map<URI, CanvasPanel>();
+    const showCanvas = (canvas: URI, chat: URI): void => {
+      const widget = canvases.get(canvas) ?? new CanvasPanel(canvas, chat, store.get(), host);
+      if (!canvases.has(canvas)) {
+        canvases.set(canvas, widget);
+        widget.disposed.connect(() => canvases.delete(canvas));
+        shell.add(widget, 'main', { mode: 'split-right', type: 'Canvas' });
+      }
+      shell.activateById(widget.id);
+    };
+    const host = labHost({
+      commands,
+      rendermime,
+      words,
+      locale,
+      ...(hasTabs ? { showCanvas } : {})
+    });
     let newArea: Area = 'side';
 
     const panel = new SidePanel(store.get, host, hasTabs);

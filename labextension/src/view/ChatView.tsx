@@ -3,6 +3,7 @@ import { type AgentInfo, type ChatState, Status, type Turn, type URI } from '../
 import { stop } from './actions';
 import { noteOf } from './agents';
 import { Announcer } from './Announcer';
+import { Canvases } from './Canvases';
 import { ComposerBox, useUnsent } from './ComposerBox';
 import { useCommandPrefix, useConnection, useIsOffline, useMe } from './connection';
 import { type May, useMay, useRole } from './grants';
@@ -184,7 +185,12 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
           unsent={unsent?.turnId}
           actions={turnActions}
           top={<Origin chat={chat} session={session} open={open} />}
-          tail={<Rewound chat={chat} may={may} onProblem={setProblem} />}
+          tail={
+            <>
+              <Canvases chat={chat} />
+              <Rewound chat={chat} may={may} onProblem={setProblem} />
+            </>
+          }
           endRef={toEnd}
           empty={readOnly ? null : <Beginning agent={agent} />}
         />

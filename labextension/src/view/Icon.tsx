@@ -6,6 +6,7 @@ export type IconName =
   | 'back'
   | 'bell'
   | 'bot'
+  | 'canvas'
   | 'cell'
   | 'chat'
   | 'check'

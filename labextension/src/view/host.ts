@@ -26,6 +26,8 @@ export interface ViewHost {
   openChat(chat: ChatRef, area: 'main' | 'side'): void;
   /** Goes to the next question that waits for the reader, in whichever chat; absent where only one chat is at hand. */
   nextNeedsYou?(): void;
+  /** Shows a canvas in a place of its own, until it is closed; absent where there is none. */
+  openCanvas?(canvas: URI, chat: URI): void;
   /** Opens a new chat; without an agent, of the first that is ready. */
   newChat(agent?: string): void;
 }

@@ -1,9 +1,9 @@
 import React, { useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { type AhpStore, type ChatState, type URI } from '../ahp';
 import { ChatView, Context, useView, type ViewHost } from '../view';
+import { Grip } from '../view/Grip';
 import { IconButton } from '../view/IconButton';
 import { useChannel, useSubscription } from '../view/use';
-import { Grip } from './Grip';
 
 const SMALL = 240;
 
@@ -86,7 +86,12 @@ function Framed(props: WidgetProps): React.ReactElement {
           }
         />
       )}
-      <Grip height={height} onHeight={setHeight} onDone={() => onHeight?.(height)} />
+      <Grip
+        label={t('Widget height')}
+        height={height}
+        onHeight={setHeight}
+        onDone={() => onHeight?.(height)}
+      />
     </div>
   );
 }

@@ -38,6 +38,22 @@ export function browser(): void {
     this.scrollTop = typeof options === 'object' ? (options.top ?? 0) : 0;
   } as typeof Element.prototype.scrollTo;
   Element.prototype.scrollIntoView = () => undefined;
+  Blob.prototype.text = function (this: Blob) {
+    return read(reader => reader.readAsText(this));
+  };
+  Blob.prototype.arrayBuffer = function (this: Blob) {
+    return read(reader => reader.readAsArrayBuffer(this));
+  };
+}
+
+/** jsdom's blobs are read in the old way alone. */
+function read<T>(begin: (reader: FileReader) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result as T);
+    reader.onerror = () => reject(reader.error);
+    begin(reader);
+  });
 }
 
 export function leave(): void {

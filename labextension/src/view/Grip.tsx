@@ -1,5 +1,4 @@
 import React, { useRef } from 'react';
-import { useWords } from '../view/host';
 
 export const LOWEST = 120;
 export const HIGHEST = 1200;
@@ -7,13 +6,13 @@ const STEP = 16;
 
 /** Where the height is taken in hand: by pointer, or by arrow keys. */
 export function Grip(props: {
+  label: string;
   height: number;
   onHeight: (height: number) => void;
   /** Once it is let go. */
-  onDone: () => void;
+  onDone?: () => void;
 }): React.ReactElement {
-  const { height, onHeight, onDone } = props;
-  const { t } = useWords();
+  const { label, height, onHeight, onDone } = props;
   const drag = useRef<{ y: number; height: number }>();
   const set = (value: number): void =>
     onHeight(Math.round(Math.min(HIGHEST, Math.max(LOWEST, value))));
@@ -22,7 +21,7 @@ export function Grip(props: {
       className="ahp-Grip"
       role="separator"
       aria-orientation="horizontal"
-      aria-label={t('Widget height')}
+      aria-label={label}
       aria-valuenow={height}
       aria-valuemin={LOWEST}
       aria-valuemax={HIGHEST}
@@ -39,8 +38,9 @@ export function Grip(props: {
       }}
       onPointerUp={() => {
         drag.current = undefined;
-        onDone();
+        onDone?.();
       }}
+      onPointerCancel={() => (drag.current = undefined)}
       onKeyDown={event => {
         const to =
           event.key === 'ArrowDown'
@@ -56,7 +56,7 @@ export function Grip(props: {
           event.preventDefault();
           event.stopPropagation();
           set(to);
-          onDone();
+          onDone?.();
         }
       }}
     />
