@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
     from .host.host import Host
-    from .host.ports import Agent, Ptys
+    from .host.ports import Ptys
+    from .plugins.loading import Plugins
 
 SERVER_INFO = "JUPYTER_AHP_SERVER_INFO"
 """Tells this server's kernels which file says its URL and token (mode 0600); the token is never in the environment."""
@@ -80,6 +81,15 @@ class AHPExtension(ExtensionApp):
         help="""Whether there are terminals, and messages that begin with `!` run as commands. They run where Jupyter
         Server's own terminals do, and there are none where it has none (`ServerApp.terminals_enabled`), nor on Windows.""",
     )
+    plugins = List(
+        Unicode(),
+        config=True,
+        help="""Plugins to load beside those of installed packages, each "module:register": a function that is handed a
+        jupyter_ahp.plugins.PluginHost.""",
+    )
+    without_plugins = List(
+        Unicode(), config=True, help="Names of built-in and installed plugins that are not to be loaded."
+    )
     heartbeat_interval = Float(
         30,
         min=0,
@@ -115,7 +125,7 @@ class AHPExtension(ExtensionApp):
     def initialize_settings(self) -> None:
         self._sockets = Sockets()
         self._starting: asyncio.Task[Host] | None = None
-        self._served: list[Agent] = []
+        self._plugins: Plugins | None = None
         self._grants = self._who_may_do_what()
         server = self._server
         os.environ[SERVER_INFO] = str(Path(server.info_file).absolute())
@@ -154,9 +164,10 @@ class AHPExtension(ExtensionApp):
         from .store.files import FileStore
 
         models = AssistantAgent(parent=self).models
-        self._served = find_agents(self.agents, models=models, data_dir=self.data_dir, log=self.log)
+        agents = find_agents(self.agents, models=models, data_dir=self.data_dir, log=self.log)
         options = HostOptions(
             default_agent=self.default_agent,
+            served=self.agents,
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             grants=self._grants,
@@ -164,7 +175,7 @@ class AHPExtension(ExtensionApp):
             attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
             on_activity=self._note_activity,
         )
-        return Host(FileStore(Path(self.data_dir)), self._served, options)
+        return Host(FileStore(Path(self.data_dir)), agents, options)
 
     def _find_ptys(self) -> Ptys | None:
         """Where commands run, if they may. Not before the first request: by then all extensions are loaded."""
@@ -180,8 +191,13 @@ class AHPExtension(ExtensionApp):
 
     # ── Its life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def _start_host(self) -> Host:
+        from .plugins.loading import load_plugins
+
         host = self._make_host()
         await host.start()
+        self._plugins = await load_plugins(
+            host.extensions, self.plugins, without=self.without_plugins, log=self.log
+        )
         return host
 
     async def running_host(self) -> Host:
@@ -216,6 +232,9 @@ class AHPExtension(ExtensionApp):
             host = await starting
             await host.stop()
         await self._sockets.close()
+        plugins, self._plugins = self._plugins, None
+        if plugins is not None:
+            await plugins.close()  # last, so that they are told how it ended
 
     # ── What others see ──────────────────────────────────────────────────────────────────────────────────────────
     def _note_activity(self) -> None:
@@ -233,7 +252,8 @@ class AHPExtension(ExtensionApp):
 
         host = await self.running_host()
         await host.ready()
-        probes = await asyncio.gather(*(agent.probe() for agent in self._served))
+        agents = list(host.roster.agents.values())
+        probes = await asyncio.gather(*(agent.probe() for agent in agents))
         return {
             "version": __version__,
             "protocolVersions": list(SERVED_RANGES),
@@ -247,7 +267,7 @@ class AHPExtension(ExtensionApp):
                     "fix": probe.fix,
                     "note": probe.note,
                 }
-                for agent, probe in zip(self._served, probes, strict=True)
+                for agent, probe in zip(agents, probes, strict=True)
             ],
             "sessions": host.session_count,
             "connections": len(self._sockets),

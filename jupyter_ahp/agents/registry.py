@@ -74,7 +74,11 @@ def find_agents(
 
     for name in served:
         if name not in factories:
-            log.error("There is no agent “%s” to serve. There are: %s", name, ", ".join(factories))
+            log.error(
+                "There is no agent “%s” to serve, unless a plugin brings it. There are: %s",
+                name,
+                ", ".join(factories),
+            )
     for name in served or factories:
         if name in factories and (agent := _make(name, factories[name], log)) is not None:
             found.append(agent)

@@ -24,7 +24,7 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
-from ..protocol.meta import CLIENT, SENDER, SENDER_NAME, ran_command
+from ..protocol.meta import CLIENT, SENDER, SENDER_NAME, runs_here
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
@@ -32,6 +32,7 @@ from .channels import ChatChannel
 from .clienttools import content_problem, not_its_call
 from .commands import marked
 from .envelope import STREAMED, Envelope
+from .events import CALL_ENDS
 from .inputs import find_call, find_request, missing_answers
 from .pending import Cause, can_resume
 from .ports import Answer, ChatRecord, Confirmation, Json, StoreError
@@ -208,6 +209,8 @@ class Chat:
             except StoreError as error:  # it was said; the turn's end writes the whole turn
                 log.warning("What streams in %s is not written down: %s", self.uri, error)
         if kind not in STREAMED:
+            if kind in CALL_ENDS:
+                self.session.host.extensions.events.call_ended(self, action)
             self._mirror()
             self._offering = self.waiting.offers
         if self._offering and not self._offered:
@@ -382,15 +385,19 @@ class Chat:
         self._check_start(turn_id)
         text = action["message"]["text"]
         command = command_of(text) if self.session.host.terminals.on else None
-        message = marked(action["message"], command is not None)
+        extensions = self.session.host.extensions
+        plugin = extensions.commands.named_in(text) if command is None else None
+        message = marked(action["message"], command is not None, plugin)
         action = {**action, "message": message}
         await self._give_up_cut()
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
         envelope = self.publish(action, origin)
+        if action.get("queuedMessageId") is None:
+            extensions.events.message(self, "turn", message)
         self.session.first_words(
-            self, title_of(text) if command is None else title_of_command(command), command
+            self, title_of(text) if command is None else title_of_command(command), command or plugin
         )
         self.turns.run()
         return envelope
@@ -453,7 +460,7 @@ class Chat:
             await self.turns.truncate(keep, say)
         finally:
             self.waiting.given_back()  # what ran, ran out of it
-        if all(ran_command(turn["message"]) for turn in self.state["turns"]):
+        if all(runs_here(turn["message"]) for turn in self.state["turns"]):
             self.turns.forget()  # the backend was sent nothing of what is left (X3, X4)
 
     async def _give_up_cut(self) -> None:
@@ -518,6 +525,8 @@ class Chat:
             raise Refused(refusal)
         self.session.use()
         self._echo(sender, client_seq, action)
+        if action["type"] == "chat/pendingMessageSet":
+            self.session.host.extensions.events.message(self, action["kind"], action["message"])
         self.waiting.keep()  # a stop may have taken something out meanwhile
         # What came while a turn ran waits for it, and for a person once it was stopped or failed (Q4).
         if changes and self._during is None:

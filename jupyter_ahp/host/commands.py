@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.commands import command_of
-from ..protocol.meta import COMMAND, ran_command
+from ..protocol.meta import COMMAND, PLUGIN, ran_command, runs_here
 from .ports import Json, Launch, ToolCall, TurnSink
 from .terminals import Terminal, first_path, uri_of
 from .titles import title_of_command
@@ -30,12 +30,17 @@ _SHELLS = {"bash", "dash", "fish", "ksh", "sh", "zsh"}  # whose `-c` runs a line
 _ENVIRONMENT = {"PAGER": "cat", "GIT_PAGER": "cat"}  # nobody is there to turn the pages
 
 
-def marked(message: Json, runs: bool) -> Json:
-    """The message of a turn that begins, saying whether it runs as a command: the host's to say, and no client's."""
-    meta = {key: value for key, value in (message.get("_meta") or {}).items() if key != COMMAND}
+def marked(message: Json, runs: bool, plugin: str | None = None) -> Json:
+    """The message of a turn that begins, saying whether it runs as a command, or as which one of a plugin's.
+
+    That is the host's to say, and no client's.
+    """
+    meta = {key: value for key, value in (message.get("_meta") or {}).items() if key not in (COMMAND, PLUGIN)}
     if runs:
         meta[COMMAND] = True
-    elif COMMAND not in (message.get("_meta") or {}):
+    elif plugin is not None:
+        meta[PLUGIN] = plugin
+    elif len(meta) == len(message.get("_meta") or {}):
         return message
     return {**message, "_meta": meta}
 
@@ -120,7 +125,7 @@ def _shell() -> str:
 # ── What the agent is told ───────────────────────────────────────────────────────────────────────────────────────
 def for_the_agent(turns: Sequence[Json]) -> list[Json]:
     """The turns that the agent was sent."""
-    return [turn for turn in turns if not ran_command(turn["message"])]
+    return [turn for turn in turns if not runs_here(turn["message"])]
 
 
 def told_of_commands(turns: Sequence[Json], turn_id: str) -> dict[str, str]:

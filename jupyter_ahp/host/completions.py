@@ -1,6 +1,6 @@
 """What fits at the cursor of a message that is being written (M4, U11; AHP 2.4).
 
-- `/` at the very start offers the commands of the session's agent.
+- `/` at the very start offers the commands of plugins and of the session's agent.
 - `@` names a path under the chat's directories.
 - `#` on its way to `#chat:` (`#`, `#ch`, `#chat:plots`) offers chats and paths; every other `#` a path alone.
 
@@ -101,13 +101,14 @@ def _token(before: str) -> _Token | None:
 async def _commands(chat: Chat, typed: str) -> list[Json]:
     session = chat.session
     agent = session.agent
-    if agent is None:
-        return []
+    commands = session.host.extensions.commands.all()
+    taken = {command.name for command in commands}
     try:
-        commands = await agent.commands(session.paths_of(chat), session.config)
+        own = await agent.commands(session.paths_of(chat), session.config) if agent is not None else ()
     except Exception:
-        log.exception("Agent %s does not say its commands: none is offered", agent.provider)
-        return []
+        log.exception("Agent %s does not say its commands: none is offered", session.provider)
+        own = ()
+    commands += [command for command in own if command.name not in taken]  # a plugin's is run
     items = []
     for command in commands:
         if command.name.casefold().startswith(typed.casefold()):

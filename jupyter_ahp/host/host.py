@@ -23,6 +23,7 @@ from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
 from .connection import Client, Connection
 from .envelope import PLAIN, Envelope, Spelling, encode, respell
+from .extensions import Extensions
 from .files import Files
 from .grants import Authorize, Grants, takes
 from .methods import METHODS
@@ -63,6 +64,8 @@ class HostOptions:
 
     default_agent: str = ""
     """The provider of a session that names none; "": the first that is ready."""
+    served: Sequence[str] = ()
+    """The providers that plugins may add; (): any."""
     default_directory: str = ""
     """Absolute path that a session works in when it names none; "": none."""
     name: str = "jupyter-ahp"
@@ -93,6 +96,7 @@ class Host:
         self.watches = Watches(self)
         self.canvases = Canvases(self)
         self.tools = Tools()
+        self.extensions = Extensions(self)
         self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
@@ -178,6 +182,11 @@ class Host:
         agents = await self.roster.probe()
         if agents != self.root.state["agents"]:
             self.hub.publish(self.root, {"type": "root/agentsChanged", "agents": agents})
+
+    def agents_changed(self) -> None:
+        """An agent came or went while the host runs; whoever asked before is told."""
+        if self._ready is not None and self._sweeper is not None and not self._sweeper.done():
+            self.look_again()
 
     def look_again(self) -> None:
         """The same, without waiting; a look that is under way may have missed what changed since."""
@@ -298,6 +307,7 @@ class Host:
                 connection.subscriptions.pop(channel.uri, None)
         self.tell_root("root/sessionRemoved", {"session": session.uri}, session.provider)
         self.count_sessions()
+        self.extensions.events.emit("session_end", session=session.uri)
         for chat in session.chats:
             self.canvases.end_of_chat(chat)
         await session.close(gone=True)
@@ -427,6 +437,7 @@ class Host:
     def left(self, connection: Connection) -> None:
         self.connections.discard(connection)
         if connection.client is not None:
+            self.extensions.events.client("client_disconnect", connection)
             self._last_seen[connection.client_id] = clock.monotonic_ms()
 
     def connection_of(self, client_id: str) -> Connection | None:

@@ -108,6 +108,7 @@ async def initialize(connection: Connection, params: Json) -> Json:
     if known is not None:
         client.taken, client.answers = known.taken, known.answers
     host.greet(connection, client)
+    host.extensions.events.client("client_connect", connection, clientInfo=info)
     connection.respell(spelling)
     channels, _ = await _channels(connection, params.get("initialSubscriptions") or ())
     for channel in channels:
@@ -173,6 +174,7 @@ async def reconnect(connection: Connection, params: Json) -> Json:
     channels, missing = await _channels(connection, params["subscriptions"])
     for channel in channels:
         _join(connection, channel, client.latencies.get(channel.uri, 0))
+    host.extensions.events.client("client_connect", connection)
     shown = {channel.uri: channel for channel in channels}
     host.keep_client(client.client_id, shown)
     seen = params["lastSeenServerSeq"]

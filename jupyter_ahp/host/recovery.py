@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 
 from ..protocol import status
-from ..protocol.meta import ran_command, sent_in
+from ..protocol.meta import runs_here, sent_in
 from ..protocol.reducers import REDUCERS
 from . import rewind
 from .ports import ChatRecord, Json, StoredChat
@@ -35,7 +35,7 @@ PROBLEMS = "jupyter-ahp.problems"
 
 def interrupted(message: Json) -> Json:
     """How the turn of a message ends that ran when its server stopped. A command is not run twice unasked."""
-    return _INTERRUPTED if ran_command(message) else {**_INTERRUPTED, "resumable": True}
+    return _INTERRUPTED if runs_here(message) else {**_INTERRUPTED, "resumable": True}
 
 
 def _mended(stored: StoredChat) -> ChatRecord:

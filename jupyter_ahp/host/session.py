@@ -224,6 +224,8 @@ class Session:
 
     def ready(self) -> None:
         """Creation ends: well, or with the reason why its agent cannot be used."""
+        about = {"provider": self.provider, "workingDirectories": self.directories}
+        self.host.extensions.events.emit("session_start", session=self.uri, data=about)
         probe = self.host.roster.probed(self.provider)
         if probe.ready:
             self._publish({"type": "session/ready"})

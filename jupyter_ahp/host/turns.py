@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.meta import ran_command
+from ..protocol.meta import plugin_command, ran_command
 from . import clock, rewind
 from .branching import prefaces
 from .commands import Command, for_the_agent, told_of_commands
@@ -106,6 +106,7 @@ class Turns:
             run.command = Command(chat, active["id"], active["message"]["text"])
         run.task = asyncio.create_task(self._work(run, active, state["turns"], tuple(self._stops)))
         chat.session.host.turn_changed()
+        chat.session.host.extensions.events.turn(chat, "turn_start", active)
 
     async def _work(
         self, run: _Run, active: Json, history: list[Json], before: tuple[asyncio.Task[None], ...]
@@ -138,6 +139,9 @@ class Turns:
             await asyncio.wait(before)
         if run.command is not None:
             await run.command.run(run.sink)
+            return
+        if plugin_command(active["message"]) is not None:
+            await self._chat.session.host.extensions.commands.run(self._chat, active, run.sink)
             return
         message = active["message"]
         model = message.get("model") or {}
@@ -223,6 +227,7 @@ class Turns:
         self._own(self._endings, self._write(chat.state["turns"][-1]))
         chat.session.turn_ended(chat)
         chat.session.host.turn_changed()
+        chat.session.host.extensions.events.turn(chat, "turn_end", chat.state["turns"][-1])
 
     async def _write(self, turn: Json) -> None:
         chat = self._chat

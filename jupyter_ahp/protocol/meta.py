@@ -22,10 +22,24 @@ COMMAND: Final = "jupyter-ahp.command"
 """Of a turn's message: true when the turn ran it as a command (M5), so that no agent was ever sent it. Of the tool call
 that ran it, too."""
 
+PLUGIN: Final = "jupyter-ahp.plugin"
+"""Of a turn's message: the name of the plugin's command that it is, so that no agent was ever sent it."""
+
 
 def ran_command(message: dict[str, Any]) -> bool:
     """Whether a turn's message was run as a command."""
     return (message.get("_meta") or {}).get(COMMAND) is True
+
+
+def plugin_command(message: dict[str, Any]) -> str | None:
+    """The name of the plugin's command that a turn's message was run as; None if it was none."""
+    name = (message.get("_meta") or {}).get(PLUGIN)
+    return name if isinstance(name, str) else None
+
+
+def runs_here(message: dict[str, Any]) -> bool:
+    """Whether a turn's message was for the host to run, so that no agent was ever sent it."""
+    return ran_command(message) or plugin_command(message) is not None
 
 
 def steering_of(part: dict[str, Any]) -> dict[str, Any] | None:

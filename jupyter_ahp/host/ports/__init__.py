@@ -34,7 +34,17 @@ from .agents import (
 )
 from .guarded import GuardedTool
 from .people import Principal
-from .plugins import Canvas, CanvasError
+from .plugins import (
+    Canvas,
+    CanvasError,
+    CommandHandler,
+    CommandRun,
+    Event,
+    EventName,
+    Extensible,
+    Listener,
+    Undo,
+)
 from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
 from .terminals import Launch, Pty, Ptys
 from .tools import Approvals, Effects, Tool, ToolFactory, ToolResult, TurnContext
@@ -51,16 +61,22 @@ __all__ = [
     "Capabilities",
     "ChatRecord",
     "Command",
+    "CommandHandler",
+    "CommandRun",
     "Confirmation",
     "Conversation",
     "ConversationHost",
     "Effects",
+    "Event",
+    "EventName",
+    "Extensible",
     "Found",
     "Frame",
     "GuardedTool",
     "ImageBlock",
     "Json",
     "Launch",
+    "Listener",
     "Model",
     "PathBlock",
     "Principal",
@@ -84,6 +100,7 @@ __all__ = [
     "TurnFailed",
     "TurnOver",
     "TurnSink",
+    "Undo",
     "Unreadable",
     "Worker",
 ]
