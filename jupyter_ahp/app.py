@@ -173,6 +173,7 @@ class AHPExtension(ExtensionApp):
             grants=self._grants,
             ptys=self._find_ptys(),
             attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
+            max_message_bytes=self.max_message_bytes,
             on_activity=self._note_activity,
         )
         return Host(FileStore(Path(self.data_dir)), agents, options)

@@ -29,6 +29,7 @@ from ..protocol.validate import check_params
 from .envelope import PLAIN, Envelope, Joined, Spelling, encode, respell
 from .grants import Authorize, Gate
 from .ports import Frame, Json, Principal, StoreError, Transport
+from .uploads import new_name
 
 if TYPE_CHECKING:
     from .channels import Channel, Coalescer
@@ -77,6 +78,8 @@ class Client:
     """`delivery.maxLatencyMs` by channel, for when it comes back."""
     partial: set[str] = field(default_factory=set)
     """Chats of which it was not given every turn."""
+    uploads: str = field(default_factory=new_name)
+    """The name of the folder that it may write large files to."""
     wants_snapshot: bool = False
     """It was sent away: what it missed is more than a replay should carry."""
     mixed: tuple[int, int] | None = None

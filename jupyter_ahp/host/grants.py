@@ -21,6 +21,7 @@ from ..protocol.errors import PERMISSION_DENIED, ProtocolError
 from . import clock
 from .ports import Json, Principal
 from .rewind import UNDO_REWIND
+from .uploads import NAMED as _UPLOADED
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +210,9 @@ def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...
             # What a message carries is a part of its chat (P1), as its canvases are.
             if _CARRIED.search(content["uri"]) or content["uri"].startswith("ahp-canvas:"):
                 needed = ("chat:turns",)
+        case "resourceWrite" | "resourceDelete":
+            if _UPLOADED.search(content["uri"]):  # what a message is to carry is a part of sending it (P3)
+                needed = ("chat:send",)
         case "resourceRequest":
             if content.get("write"):
                 needed += ("resource:write",)

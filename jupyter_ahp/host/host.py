@@ -43,6 +43,7 @@ from .roster import Roster
 from .session import Session
 from .terminals import Terminals
 from .tools import Tools
+from .uploads import Uploads
 from .watches import Watches
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class HostOptions:
     """Who may do what; by default, everybody everything."""
     attachment_fetch_limit_bytes: int = 32 * 1024 * 1024
     """What a client says is larger is not asked of it (A4); 0: everything is."""
+    max_message_bytes: int | None = None
+    """What the clients' sockets take as one message, to be told to them; None: nobody knows."""
     ptys: Ptys | None = None
     """Where terminals and `!` commands run; None: there are none here, and a leading `!` is plain text."""
     on_activity: Callable[[], None] | None = None
@@ -97,6 +100,7 @@ class Host:
         self.canvases = Canvases(self)
         self.tools = Tools()
         self.extensions = Extensions(self)
+        self.uploads = Uploads(self)
         self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
@@ -224,6 +228,7 @@ class Host:
                 session.drop_client(client_id)
         for session in tuple(self.sessions.values()):
             await self._sweep_session(session, now)
+        await self.uploads.sweep()
 
     async def _sweep_session(self, session: Session, now: float) -> None:
         chats = tuple(session.chats.values())

@@ -22,6 +22,7 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
+from ..protocol.meta import MAX_MESSAGE
 from ..protocol.versions import knows_canvases, negotiate, state_for
 from .branching import Branch, branch, move
 from .canvases import gone
@@ -106,7 +107,7 @@ async def initialize(connection: Connection, params: Json) -> Json:
         known = None
     client = Client(params["clientId"], connection.principal.id, version, spelling, older)
     if known is not None:
-        client.taken, client.answers = known.taken, known.answers
+        client.taken, client.answers, client.uploads = known.taken, known.answers, known.uploads
     host.greet(connection, client)
     host.extensions.events.client("client_connect", connection, clientInfo=info)
     connection.respell(spelling)
@@ -125,6 +126,10 @@ async def initialize(connection: Connection, params: Json) -> Json:
             "jupyter-ahp.attachmentLimit": host.options.attachment_fetch_limit_bytes,  # A4
         },
     }
+    if "chat:send" in granted:
+        result["_meta"] |= host.uploads.offer(client)
+    if host.options.max_message_bytes is not None:
+        result["_meta"][MAX_MESSAGE] = host.options.max_message_bytes
     directories = host.directories(None)
     if directories:
         result["defaultDirectory"] = directories[0]

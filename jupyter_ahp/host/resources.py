@@ -113,25 +113,33 @@ async def resource_write(connection: Connection, params: Json) -> Json:
         return answer
 
     def write(path: str) -> None:
-        if params["encoding"] == "base64":
-            try:
-                data = base64.b64decode(params["data"], validate=True)
-            except ValueError as error:
-                raise invalid_params(f"data is not base64: {error}.") from error
-        else:
-            data = params["data"].encode()
         fileops.write(
             path,
-            data,
+            _data(params),
             mode=params.get("mode") or "truncate",
             position=params.get("position"),
             create_only=params.get("createOnly") is True,
             if_match=params.get("ifMatch"),
         )
 
-    async with connection.host.writing:  # what `ifMatch` found still holds, and appenders follow each other
+    host = connection.host
+    upload, client = host.uploads.find(path_of(params["uri"])), connection.client
+    if upload is not None and client is not None:
+        async with host.writing:  # pieces follow each other
+            await _do(lambda: host.uploads.write(client, upload, _data(params), params), str(upload))
+        return {}
+    async with host.writing:  # what `ifMatch` found still holds, and appenders follow each other
         await _change(connection, params["uri"], write)
     return {}
+
+
+def _data(params: Json) -> bytes:
+    if params["encoding"] != "base64":
+        return str(params["data"]).encode()
+    try:
+        return base64.b64decode(params["data"], validate=True)
+    except ValueError as error:
+        raise invalid_params(f"data is not base64: {error}.") from error
 
 
 async def resource_mkdir(connection: Connection, params: Json) -> Json:
@@ -144,6 +152,10 @@ async def resource_mkdir(connection: Connection, params: Json) -> Json:
 async def resource_delete(connection: Connection, params: Json) -> Json:
     if (answer := await _passed_on(connection, "resourceDelete", params)) is not None:
         return answer
+    upload = connection.host.uploads.find(path_of(params["uri"]))
+    if upload is not None:
+        await _do(lambda: connection.host.uploads.delete(upload), str(upload))
+        return {}
     recursive = params.get("recursive") is True
     await _change(
         connection, params["uri"], lambda path: fileops.delete(path, recursive=recursive), itself=True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import logging
 import mimetypes
 import os
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..protocol.errors import ProtocolError
-from .attachments import BECAME, SNAPSHOT, became, content, image_type, inline, path_of
+from .attachments import BECAME, SNAPSHOT, Became, became, content, image_type, inline, path_of
 from .ports import Json
 
 if TYPE_CHECKING:
@@ -57,11 +58,20 @@ class Kept:
 
     message: Json
     folders: list[Path] = field(default_factory=list)
+    uploads: list[tuple[Path, Path]] = field(default_factory=list)
+    """What the sender had uploaded: from where, and where it is now."""
 
     async def drop(self) -> None:
         """The message was not taken after all."""
         if self.folders:
-            await asyncio.to_thread(_remove, self.folders)
+            await asyncio.to_thread(self._drop)
+
+    def _drop(self) -> None:
+        for upload, path in self.uploads:
+            with suppress(OSError):  # else it has to be uploaded again
+                _move(path, upload)
+                os.chmod(upload, 0o600)
+        _remove(self.folders)
 
 
 class Snapshots:
@@ -79,7 +89,7 @@ class Snapshots:
         session = self._chat.session
         one = _Settling(self, sender, session.host.store.attachments_dir(session.id))
         settled = await asyncio.gather(*(one.settle(attachment) for attachment in attachments))
-        return Kept({**message, "attachments": settled}, one.folders)
+        return Kept({**message, "attachments": settled}, one.folders, one.uploads)
 
     def give_up(self) -> None:
         """The chat closes: nobody is waited for."""
@@ -112,6 +122,7 @@ class _Settling:
     def __init__(self, snapshots: Snapshots, sender: Connection, folder: Path) -> None:
         self.folders: list[Path] = []
         """What was written, each file in a folder of its own."""
+        self.uploads: list[tuple[Path, Path]] = []
         self._snapshots = snapshots
         self._sender = sender
         self._folder = folder
@@ -126,6 +137,9 @@ class _Settling:
             return await self._write(attachment, lambda: inline(attachment), attachment.get("contentType"))
         if kind != "resource" or attachment.get("displayKind") == "directory":
             return attachment
+        upload = self._sender.host.uploads.find(path_of(attachment["uri"]))
+        if upload is not None:
+            return await self._keep(attachment, lambda: self._moved(attachment, upload))
         where = await asyncio.to_thread(_where, attachment["uri"], self._folder)
         if where == "ours":
             return await asyncio.to_thread(_marked_again, attachment)
@@ -155,9 +169,13 @@ class _Settling:
         return attachment
 
     async def _write(self, attachment: Json, read: Callable[[], bytes | None], content_type: object) -> Json:
+        return await self._keep(attachment, lambda: self._written(attachment, read, content_type))
+
+    async def _keep(self, attachment: Json, work: Callable[[], Json | None]) -> Json:
+        """What `work`, in a thread, makes of the attachment; as it was sent, where that fails."""
         label = attachment["label"]
         try:
-            written = await asyncio.to_thread(self._written, attachment, read, content_type)
+            written = await asyncio.to_thread(work)
         except OSError as error:
             log.warning(
                 "The attachment %r could not be written under %s, and stays as it was sent: %s",
@@ -182,24 +200,50 @@ class _Settling:
             content_type if isinstance(content_type, str) and content_type else attachment.get("contentType")
         )
         media_type = own or image_type(data)
+        path = self._new(attachment, media_type, lambda path: _write(path, data))
+        return _named(attachment, path, len(data), media_type, became(data))
+
+    def _moved(self, attachment: Json, upload: Path) -> Json | None:
+        """The same for a file that the sender uploaded: it is moved. None if it is no file. Raises `OSError`."""
+        found = os.lstat(upload)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        data = content(str(upload))
+        media_type = attachment.get("contentType") or (None if data is None else image_type(data))
+        path = self._new(attachment, media_type, lambda path: _take(upload, path))
+        self.uploads.append((upload, path))
+        kind: Became = "path" if data is None else became(data)
+        return _named(attachment, path, found.st_size, media_type, kind)
+
+    def _new(self, attachment: Json, media_type: str | None, make: Callable[[Path], None]) -> Path:
+        """A new file, made by `make`, in a folder of its own."""
         folder = self._folder / str(uuid.uuid4())
         path = folder / file_name(attachment["label"], media_type)
         try:
-            _write(path, data)
+            for one in (folder.parent, folder):
+                one.mkdir(mode=0o700, exist_ok=True)
+            make(path)
+            for one in (folder, folder.parent, folder.parent.parent):
+                _sync_names(one)
         except OSError:
             _remove([folder])
             raise
         self.folders.append(folder)
-        tag: Json = {"isSnapshot": True}
-        copy: Json = {"type": "resource", "uri": path.as_uri(), "sizeHint": len(data)}
-        if media_type is not None:
-            tag["contentType"] = copy["contentType"] = media_type
-        meta = {**(attachment.get("_meta") or {}), SNAPSHOT: tag, BECAME: became(data)}
-        return {
-            **{key: value for key, value in attachment.items() if key not in _REPLACED},
-            **copy,
-            "_meta": meta,
-        }
+        return path
+
+
+def _named(attachment: Json, path: Path, size: int, media_type: str | None, kind: Became) -> Json:
+    """The attachment as it names the message's own file."""
+    tag: Json = {"isSnapshot": True}
+    copy: Json = {"type": "resource", "uri": path.as_uri(), "sizeHint": size}
+    if media_type is not None:
+        tag["contentType"] = copy["contentType"] = media_type
+    meta = {**(attachment.get("_meta") or {}), SNAPSHOT: tag, BECAME: kind}
+    return {
+        **{key: value for key, value in attachment.items() if key not in _REPLACED},
+        **copy,
+        "_meta": meta,
+    }
 
 
 # ── where it is ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -273,16 +317,43 @@ def _bytes_of(answer: Json) -> bytes | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """A new file that nobody changes, on disk when this returns, in a folder of its own. Raises `OSError`."""
-    for folder in (path.parent.parent, path.parent):
-        folder.mkdir(mode=0o700, exist_ok=True)
+    """A new file that nobody changes, on disk when this returns. Raises `OSError`."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags, 0o400), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-        _sync_names(folder)
+
+
+def _take(upload: Path, path: Path) -> None:
+    """Move what was uploaded to where nobody changes it, on disk when this returns. Raises `OSError`: then it is there still."""
+    os.chmod(upload, 0o400)
+    _sync(upload)
+    _move(upload, path)
+
+
+def _move(source: Path, target: Path) -> None:
+    """To another file system by a copy. Raises `OSError`: then it is where it was."""
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        try:
+            shutil.copy(source, target)
+            _sync(target)
+        except OSError:
+            target.unlink(missing_ok=True)
+            raise
+        source.unlink()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_names(folder: Path) -> None:

@@ -24,6 +24,10 @@ that ran it, too."""
 
 PLUGIN: Final = "jupyter-ahp.plugin"
 """Of a turn's message: the name of the plugin's command that it is, so that no agent was ever sent it."""
+UPLOADS: Final = "jupyter-ahp.uploads"
+"""Of `initialize`: `{uri, pieceBytes, maxBytes}`, the folder in which this client may leave files for its messages."""
+MAX_MESSAGE: Final = "jupyter-ahp.maxMessageBytes"
+"""Of `initialize`: the largest message that the client may send. A larger one closes its socket (1009)."""
 
 
 def ran_command(message: dict[str, Any]) -> bool:

@@ -180,6 +180,9 @@ class FileStore(Store):
     def attachments_dir(self, session_id: str) -> Path:
         return self._folder(session_id).absolute() / "attachments"
 
+    def uploads_dir(self) -> Path:
+        return self._root.absolute() / "uploads"
+
     # ── Chats
     async def put_chat(self, session_id: str, record: ChatRecord) -> None:
         data = documents.encode(record, f"The chat {record.uri}")

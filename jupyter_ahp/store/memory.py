@@ -84,12 +84,18 @@ class MemoryStore(Store):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def attachments_dir(self, session_id: str) -> Path:
+        folder = self._files() / folder_name(session_id)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / "attachments"
+
+    def uploads_dir(self) -> Path:
+        return self._files() / "uploads"
+
+    def _files(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="jupyter-ahp-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        folder = self._folder / folder_name(session_id)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder / "attachments"
+        return self._folder
 
     async def put_chat(self, session_id: str, record: ChatRecord) -> None:
         self._chat(session_id, record.uri).record = encode(record, f"The chat {record.uri}")

@@ -123,6 +123,13 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def uploads_dir(self) -> Path:
+        """Where clients put files that messages are to carry: an absolute path, on the file system of the attachments.
+
+        The folder is called `uploads`, and need not be there; the one that it is in is.
+        """
+
+    @abstractmethod
     async def put_chat(self, session_id: str, record: ChatRecord) -> None: ...
 
     @abstractmethod
