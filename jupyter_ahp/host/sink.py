@@ -469,7 +469,11 @@ class Call(ToolCall):
 
     def _complete(self, result: Json, message: str, content: Sequence[Json]) -> None:
         if self._state == "streaming":  # a call that was never said to run has to, to end
-            self.run(message)
+            if self.client is None:
+                self.run(message)
+            else:  # or its client would run it
+                self._ready(message, None)
+                self._state = "pending"
         if self._state not in ("running", "pending"):
             return
         if content or self._worker is not None:

@@ -31,6 +31,7 @@ from jupyter_ahp.host.ports import (
     Store,
     StoredChat,
     StoreError,
+    ToolResult,
     TurnSink,
     Unreadable,
 )
@@ -380,6 +381,30 @@ class WireClient:
     def state(self, channel: str) -> Json:
         return self.mirrors[channel].state
 
+    async def announce(self, session: str, *tools: Json) -> Json:
+        """The tools that this client has (AHP `ToolDefinition`): the answer."""
+        active = {"clientId": self.client_id, "displayName": self.client_id, "tools": list(tools)}
+        return await self.do(session, "session/activeClientSet", activeClient=active)
+
+    def calls(self, chat: str) -> list[Json]:
+        """The tool calls of the turn that runs, else of the last one."""
+        state = self.state(chat)
+        turn = state.get("activeTurn") or (state["turns"][-1] if state["turns"] else {})
+        return [part["toolCall"] for part in turn.get("responseParts", ()) if part["kind"] == "toolCall"]
+
+    async def call_in(self, chat: str, state: str) -> Json:
+        """The newest tool call, once it is in that state."""
+        await until(lambda: self.calls(chat) and self.calls(chat)[-1]["status"] == state)
+        return self.calls(chat)[-1]
+
+    async def of_call(self, chat: str, action_type: str, /, **fields: Any) -> Json:
+        """An action on the newest tool call of the turn that runs: the answer."""
+        ids = {
+            "turnId": self.state(chat)["activeTurn"]["id"],
+            "toolCallId": self.calls(chat)[-1]["toolCallId"],
+        }
+        return await self.do(chat, action_type, **{**ids, **fields})
+
     def kinds(self, channel: str | None = None) -> list[str]:
         """The types of the actions that came."""
         return [env["action"]["type"] for env in self.envelopes if channel in (None, env["channel"])]
@@ -451,6 +476,26 @@ Play = Callable[[Prompt, TurnSink], Awaitable[None]]
 
 async def echo(prompt: Prompt, sink: TurnSink) -> None:
     sink.markdown(f"You said: {prompt.text}")
+
+
+TOOLS = Capabilities(several_chats=True, several_directories=True, tools=True)
+"""Of a scripted agent whose model takes tools."""
+
+
+async def use(prompt: Prompt, sink: TurnSink, name: str, arguments: Json | None = None) -> ToolResult:
+    """The model calls a tool that it was offered: what it is told."""
+    tool = next(tool for tool in prompt.tools if tool.name == name)
+    call = sink.tool(tool.name, title=tool.title, contributor=tool.contributor)
+    return await tool.call(call, arguments or {})
+
+
+def using(name: str, arguments: Json | None = None) -> Play:
+    """A turn in which the model calls one tool, and says again what it was told."""
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        sink.markdown((await use(prompt, sink, name, arguments)).text)
+
+    return play
 
 
 class Line(Conversation):

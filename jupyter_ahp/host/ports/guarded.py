@@ -6,9 +6,12 @@ may change the input, allow the tool for the whole session, or say why not; the 
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import importlib
 import json
 import logging
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,6 +38,7 @@ LONGEST_TEXT: Final = 100_000
 LARGEST_IMAGE: Final = 1024 * 1024
 """Bytes of an image that people are shown where the tool says nothing of its own: it goes into the chat's journal."""
 _SHOWN_PROBLEMS: Final = 3
+_SCHEMAS: Final = "jsonschema.validators"
 
 
 class GuardedTool(Tool):
@@ -79,6 +83,8 @@ async def guard(
 
     `key`: under which name the tool is allowed for the session, where its own is not enough. Raises `TurnOver`.
     """
+    if _SCHEMAS not in sys.modules:  # half a second, in which others must not wait
+        await asyncio.to_thread(importlib.import_module, _SCHEMAS)
     if call.over:
         raise TurnOver
     key = key or tool.name
