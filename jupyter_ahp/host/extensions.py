@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from .events import Events
-from .ports import Agent, Canvas, Command, CommandHandler, EventName, Listener, Undo
+from .ports import Agent, Canvas, Command, CommandHandler, EventName, Listener, ToolFactory, Undo
 from .slash import Commands
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ class Extensions:
             if roster.agents.get(provider) is agent:
                 del roster.agents[provider]
                 self._host.agents_changed()
+                if self._host.started:  # else it was closed with the host
+                    await agent.close()
+
+        return undo
+
+    def add_tools(self, factory: ToolFactory) -> Undo:
+        remove = self._host.tools.register(factory)
+
+        async def undo() -> None:
+            remove()
 
         return undo
 

@@ -189,8 +189,13 @@ class Host:
 
     def agents_changed(self) -> None:
         """An agent came or went while the host runs; whoever asked before is told."""
-        if self._ready is not None and self._sweeper is not None and not self._sweeper.done():
+        if self._ready is not None and self.started:
             self.look_again()
+
+    @property
+    def started(self) -> bool:
+        """It runs: `start` is through, `stop` has not begun."""
+        return self._sweeper is not None and not self._sweeper.done()
 
     def look_again(self) -> None:
         """The same, without waiting; a look that is under way may have missed what changed since."""

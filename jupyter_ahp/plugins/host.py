@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from jupyter_ahp.host.ports import (
     Agent,
     Canvas,
     Command,
     CommandHandler,
+    Effects,
     EventName,
     Extensible,
     Listener,
+    Tool,
     Undo,
 )
+
+from .functions import tools_of
 
 _PATIENCE = 5.0  # seconds to take out one thing
 
@@ -38,6 +44,30 @@ class PluginHost:
     def register_agent(self, agent: Agent) -> None:
         """Offer a backend. See `jupyter_ahp.agents.base`."""
         self._keep(self._host.add_agent(agent))
+
+    def register_tool(
+        self,
+        tool: Tool | Callable[..., Any],
+        *,
+        effects: Effects = "run",
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Offer a tool to every agent that takes tools, from its next turn on.
+
+        `tool` is a `Tool`, or a typed function: a model is told its name, its docstring and its parameters, whose types are
+        JSON's, `Literal`, enums, dataclasses, and lists and dicts of them (`Annotated[str, msgspec.Meta(description=…)]`
+        says more of one). A parameter of type `TurnContext` is not the model's: it says where the tool is called. What the
+        function returns, a text, something that is JSON or a `ToolResult`, is what the model is told; so are the words of
+        what it raises. `effects` says what a call does to the world: `none` and `read` run without asking, `write` and
+        `run` ask a person first.
+        """
+        if isinstance(tool, Tool):
+            self._keep(self._host.add_tools(lambda context: [tool]))
+            return
+        factory = tools_of(tool, effects=effects, name=name, title=title, description=description)
+        self._keep(self._host.add_tools(factory))
 
     def register_command(
         self, name: str, description: str, handler: CommandHandler, *, argument_hint: str = ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from .agents import Agent, Command, TurnSink
+from .tools import ToolFactory
 from .wire import Json
 
 
@@ -124,6 +125,8 @@ class Extensible(Protocol):
     """A host, as far as plugins can reach. Each method raises `ValueError`, with words, for what it cannot take."""
 
     def add_agent(self, agent: Agent) -> Undo: ...
+
+    def add_tools(self, factory: ToolFactory) -> Undo: ...
 
     def add_command(self, plugin: str, command: Command, handler: CommandHandler) -> Undo: ...
 
