@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import NOT_FOUND, TURN_IN_PROGRESS, ProtocolError, channel_not_found, invalid_params
 from ..protocol.meta import ran_command
 from .commands import transcript
+from .memory import Held
 from .ports import ChatRecord, Json, StoreError
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ class Branch:
     title: str = ""
     directories: list[str] | None = None
     turns: list[Json] = field(default_factory=list)
+    points: dict[str, str] = field(default_factory=dict)
+    held: Held = field(default_factory=Held)
+    """Where its backend begins (S3)."""
     meta: Json = field(default_factory=dict)
 
 
@@ -54,11 +58,14 @@ async def branch(session: Session, source: Json, new: str, directories: list[str
     if end is None:
         raise invalid_params(f"The chat has no ended turn {turn_id!r} to fork at.")
     title = chat.summary["title"]
+    held, points = chat.memory.forked(turns[: end + 1])
     return Branch(
         origin={"kind": "fork", "chat": uri, "turnId": turn_id},
         title=f"Forked: {title}" if title else "",
         directories=chat.summary.get("workingDirectories"),
         turns=turns[: end + 1],
+        points=points,
+        held=held,
         meta={ASIDE: chat.record.meta[ASIDE]} if ASIDE in chat.record.meta else {},
     )
 
@@ -134,7 +141,7 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
             raise channel_not_found(chat.uri)
         store, summary = source.host.store, chat.summary
         await store.put_chat(target.id, chat.record)
-        await store.put_turns(target.id, chat.uri, chat.state["turns"])
+        await store.put_turns(target.id, chat.uri, chat.state["turns"], chat.memory.points)
         try:
             await target.keep_coming(summary)
         except StoreError:

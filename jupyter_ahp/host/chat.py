@@ -24,7 +24,7 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
-from ..protocol.meta import CLIENT, SENDER, SENDER_NAME, runs_here
+from ..protocol.meta import CLIENT, SENDER, SENDER_NAME
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
@@ -34,6 +34,7 @@ from .commands import marked
 from .envelope import STREAMED, Envelope
 from .events import CALL_ENDS
 from .inputs import find_call, find_request, missing_answers
+from .memory import Memory
 from .pending import Cause, can_resume
 from .ports import Answer, ChatRecord, Confirmation, Json, StoreError
 from .recovery import restore
@@ -92,6 +93,7 @@ class Chat:
         self.store = session.host.store
         self.channel: ChatChannel | None = None
         self.record = ChatRecord(uri)
+        self.memory = Memory(self)
         self.turns = Turns(self)
         self.snapshots = Snapshots(self)
         self.saver = Saver(f"Chat {uri}", self._save)
@@ -162,6 +164,7 @@ class Chat:
         written = stored.record
         state, recovered = restore(self.summary, stored, elsewhere=elsewhere)
         self.record = stored.record
+        self.memory.restore(stored.points, stored.turns, mended=stored.record.meta != written.meta)
         state |= self.session.host.canvases.listed(self.uri)
         self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
         self.channel.overlay = self._overlay
@@ -444,7 +447,7 @@ class Chat:
         self.turns.stop(say)
 
     async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
-        """X1, X2, X3 for backends whose history is the host's: they are handed the turns that are left."""
+        """X1 to X4: who is handed its history by the host is handed the turns that are left; see `memory` for others."""
         keep = action.get("turnId")
         if keep is not None and not any(turn["id"] == keep for turn in self.state["turns"]):
             self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
@@ -460,14 +463,12 @@ class Chat:
             await self.turns.truncate(keep, say)
         finally:
             self.waiting.given_back()  # what ran, ran out of it
-        if all(runs_here(turn["message"]) for turn in self.state["turns"]):
-            self.turns.forget()  # the backend was sent nothing of what is left (X3, X4)
 
     async def _give_up_cut(self) -> None:
         """A turn is about to begin, behind which what was cut cannot come back. Raises `StoreError`: then it still can."""
         meta = self.record.meta
         if rewind.cut(self.record):
-            self.record.meta = rewind.without_cut(meta)
+            self.record.meta = rewind.given_up(self.record)
             try:
                 await self.saver.now()
             except StoreError:
@@ -486,12 +487,13 @@ class Chat:
                     "There is nothing to bring back: a turn has begun since, or nothing was rewound."
                 )
             try:
-                await self.store.put_turns(self.session.id, self.uri, turns)
+                points = rewind.cut_points(self.record)
+                await self.store.put_turns(self.session.id, self.uri, turns, points)
             except StoreError as error:
                 raise ProtocolError(
                     INTERNAL_ERROR, f"The turns could not be brought back: {error}"
                 ) from error
-            self.record.meta = rewind.without_cut(self.record.meta)
+            self.memory.bring_back()
             self.saver.soon()
             now = clock.now()
             for turn in turns:
@@ -631,6 +633,16 @@ class Chat:
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def _save(self) -> None:
         await self.store.put_chat(self.session.id, self.record)
+
+    async def known_record(self) -> ChatRecord | None:
+        """Its record, read for this alone if it is not loaded; None if it cannot be read."""
+        if self.channel is not None:
+            return self.record
+        try:
+            return (await self.store.load_chat(self.session.id, self.uri)).record
+        except StoreError as error:
+            log.warning("%s could not be looked into: %s", self.uri, error)
+            return None
 
     @property
     def idle(self) -> bool:

@@ -19,6 +19,7 @@ from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
 from .canvases import Canvases
+from .catalogue import Catalogue
 from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
 from .connection import Client, Connection
@@ -98,6 +99,7 @@ class Host:
         self.terminals = Terminals(self, options.ptys)
         self.watches = Watches(self)
         self.canvases = Canvases(self)
+        self.catalogue = Catalogue(self)
         self.tools = Tools()
         self.extensions = Extensions(self)
         self.uploads = Uploads(self)
@@ -136,6 +138,7 @@ class Host:
                 log.error("A part of the host did not close", exc_info=failure)
         await self.terminals.close()
         await self.watches.close()
+        await self.catalogue.close()
         await self.hub.sequence.close()
         await self.store.close()
 

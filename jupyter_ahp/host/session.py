@@ -377,10 +377,12 @@ class Session:
         if directories is not None:
             summary["workingDirectories"] = directories
         store = self.host.store
-        if begins.meta:
-            await store.put_chat(self.id, ChatRecord(uri, meta=begins.meta))
+        if begins.meta or begins.held.memory:
+            record = ChatRecord(uri, meta=begins.meta)
+            begins.held.put(record)
+            await store.put_chat(self.id, record)
         if begins.turns:
-            await store.put_turns(self.id, uri, begins.turns)
+            await store.put_turns(self.id, uri, begins.turns, begins.points)
         await self.keep_coming(summary)
         if self.closed:
             raise channel_not_found(self.uri)

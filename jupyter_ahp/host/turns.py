@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.meta import plugin_command, ran_command
-from . import clock, rewind
+from ..protocol.meta import plugin_command, ran_command, runs_here
+from . import clock
 from .branching import prefaces
 from .commands import Command, for_the_agent, told_of_commands
 from .late import Behind
+from .memory import Held, retold
 from .ports import (
     Answer,
     Confirmation,
@@ -54,6 +56,8 @@ class _Run:
     task: asyncio.Task[None] | None = None
     sent: bool = False
     """The backend was handed the prompt: a stop is for it to take in."""
+    resumed: bool = False
+    """The backend was handed it before."""
 
 
 class Turns:
@@ -70,6 +74,8 @@ class Turns:
         self._tellings: set[asyncio.Task[None]] = set()
         """What the backend is told of changed settings, one after the other."""
         self._spent = 0.0
+        self._untold = False
+        """The open conversation has a memory of its own, and has not been told yet what was said before it began."""
         self._behind = Behind(chat)
         self.journalled = False
         """A turn is accepted and has not ended: its actions go to the journal."""
@@ -90,6 +96,7 @@ class Turns:
         chat = self._chat
         await self._written()
         await chat.store.begin_turn(chat.session.id, chat.uri, active)
+        chat.memory.points.pop(active["id"], None)
         self.journalled = True
         self._spent = spent
 
@@ -99,9 +106,13 @@ class Turns:
         state = chat.state
         active = state["activeTurn"]
         sink = ChatSink(
-            active["id"], chat.publish, parts=active["responseParts"], steered=chat.waiting.steering_read
+            active["id"],
+            chat.publish,
+            parts=active["responseParts"],
+            steered=chat.waiting.steering_read,
+            ended_at=partial(chat.memory.ended_at, active["id"]),
         )
-        self._run = run = _Run(sink, clock.monotonic_ms())
+        self._run = run = _Run(sink, clock.monotonic_ms(), resumed=bool(active["responseParts"]))
         if ran_command(active["message"]):
             run.command = Command(chat, active["id"], active["message"]["text"])
         run.task = asyncio.create_task(self._work(run, active, state["turns"], tuple(self._stops)))
@@ -153,11 +164,15 @@ class Turns:
         for told in (commands, await told_before(host, history)):
             for turn_id, words in told.items():
                 said[turn_id] = f"{said[turn_id]}\n\n{words}" if turn_id in said else words
-        conversation = await self._open()
+        conversation = await self._open(active["id"], history)
         if run.sink.over:
             return  # stopped meanwhile: ends unsent (B2)
         session = self._chat.session
         run.sent = True
+        if self._untold:
+            self._untold = False
+            told_all = retold(history, said)
+            said[active["id"]] = f"{told_all}\n\n{said[active['id']]}" if active["id"] in said else told_all
         self._chat.go_on("started")  # what waits to steer it can be handed over from here on
         await conversation.send(
             Prompt(
@@ -176,7 +191,7 @@ class Turns:
             run.sink,
         )
 
-    async def _open(self) -> Conversation:
+    async def _open(self, turn_id: str, history: Sequence[Json]) -> Conversation:
         if self._conversation is None:
             session = self._chat.session
             agent = session.agent
@@ -185,16 +200,21 @@ class Turns:
                     "noAgent",
                     f"The agent {session.provider!r} is not on this server. Start a chat with another one.",
                 )
+            memory, record = self._chat.memory, self._chat.record
+            await memory.settle()
             self._conversation = await agent.open(
                 Start(
                     session_id=session.id,
                     chat=self._chat.uri,
                     directories=session.paths_of(self._chat),
                     config=session.config,
-                    memory=self._chat.record.memory,
+                    memory=record.memory,
+                    at=record.at,
+                    fork=record.fork,
                     host=self._behind,
                 )
             )
+            self._untold = memory.opened(turn_id, history)
         return self._conversation
 
     # ── end ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,25 +226,29 @@ class Turns:
         run.sink.end()
         self._chat.publish(end)
         self._run = None
-        self._ended()
+        self._ended(run)
         self._chat.waiting.given_back()
         self._chat.go_on("completed" if error is None or run.command is not None else "failed")
 
     def stop(self, say: Callable[[], object]) -> None:
         """A person's stop: `say` publishes `chat/turnCancelled`; then the backend is told. The turn has ended."""
-        command = self._run.command if self._run is not None else None
+        run = self._run
+        command = run.command if run is not None else None
         if command is not None:
             command.stopped()
         self._halt(say)
-        self._ended()
+        self._ended(run)
         if command is not None:  # what waits goes on, however a command ended (Q2)
             self._chat.go_on("completed")
 
-    def _ended(self) -> None:
+    def _ended(self, run: _Run | None = None) -> None:
         """The turn that just ended is the chat's last: have it written."""
         chat = self._chat
         self.journalled = False
-        self._own(self._endings, self._write(chat.state["turns"][-1]))
+        turn = chat.state["turns"][-1]
+        if run is not None and not (run.sent or run.resumed or runs_here(turn["message"])):
+            chat.memory.unsent(turn["id"], chat.state["turns"][:-1])
+        self._own(self._endings, self._write(turn))
         chat.session.turn_ended(chat)
         chat.session.host.turn_changed()
         chat.session.host.extensions.events.turn(chat, "turn_end", chat.state["turns"][-1])
@@ -239,22 +263,25 @@ class Turns:
                 log.warning("What steered %s may wait again after a crash: %s", chat.uri, failure)
         try:
             await chat.store.end_turn(chat.session.id, chat.uri, turn)
-            memory = self._memory()
-            if memory != chat.record.memory:
-                chat.record.memory = memory
+            if chat.memory.ended(turn):
                 await chat.saver.now()
         except StoreError as failure:
             log.error("The answer in %s is shown but could not be stored: %s", chat.uri, failure)
             chat.session.say_problem(f"An answer could not be stored: {failure}")
 
-    def _memory(self) -> str | None:
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Write something down: the next message is written behind it."""
+        self._own(self._endings, work)
+
+    def remembered(self) -> str | None:
+        """What the backend needs to go on with the open conversation; None when there is none, or it does not say."""
         try:
             return self._conversation.memory if self._conversation else None
         except Exception:
             log.exception(
                 "The agent of %s does not say what it needs to go on after a restart", self._chat.uri
             )
-            return self._chat.record.memory
+            return None
 
     async def _written(self) -> None:
         if self._endings:
@@ -321,7 +348,7 @@ class Turns:
         cancel: Json = {"type": "chat/turnCancelled", "duration": self.duration()}
         run = self._silence()
         self.journalled = False
-        meta = chat.record.meta
+        meta, before = chat.record.meta, Held.by(chat.record)
         try:
             if active is not None:
                 # Written as ended, so that no start takes it for a turn that a crash cut off; then cut with the others.
@@ -329,27 +356,32 @@ class Turns:
                 turns = chat.after(cancel)["turns"]
                 await chat.store.end_turn(chat.session.id, chat.uri, turns[-1])
             kept = next((at for at, turn in enumerate(turns) if turn["id"] == keep), -1)
-            chat.record.meta = rewind.with_cut(meta, turns[kept + 1 :])
+            cut = turns[kept + 1 :]
+            before = chat.memory.rewind(turns[: kept + 1], cut)
             await chat.saver.now()  # nor may a crash find what is dropped lost, or its message still waiting
             await chat.store.truncate(chat.session.id, chat.uri, keep)
         except StoreError:
             chat.record.meta = meta
+            before.put(chat.record)
             chat.saver.soon()
             if active is not None:
                 chat.publish(cancel)
                 self._ended()
             raise
         else:
+            chat.memory.drop(cut)
             say()
             chat.session.host.turn_changed()
         finally:
             self._tell(run)
+        if before != Held.by(chat.record) or all(
+            ran_command(turn["message"]) for turn in chat.state["turns"]
+        ):
+            self._let_go()
 
-    def forget(self) -> None:
-        """The next turn begins a conversation anew (X3)."""
+    def _let_go(self) -> None:
+        """The backend stops: the next turn opens a conversation where the record says (X1), or anew (X3)."""
         conversation, self._conversation = self._conversation, None
-        self._chat.record.memory = None
-        self._chat.saver.soon()
         if conversation is not None:
             self._own(self._stops, self._close(conversation, tuple(self._stops)))
 

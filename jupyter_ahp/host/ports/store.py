@@ -46,6 +46,8 @@ class ChatRecord:
     """The resume point of `memory` at which its backend goes on (`Start.at`), until something is said behind it."""
     fork: bool = False
     """The backend is to begin a copy of `memory` (`Start.fork`), and has none of its own yet."""
+    began: str | None = None
+    """The turn with which `memory` began, if the chat had turns before it: what was said in those it was only told."""
     meta: Json = field(default_factory=dict)
 
 
