@@ -1,11 +1,13 @@
 """`!` commands: M5, Q2, Q3, S5, X4; AHP 1.4 (`terminalCommandPrefix`), 4.3 (content `terminal`).
 
 A turn whose text begins with `!` runs in a terminal of its own, as a tool call of the turn. Its agent is never sent it: the
-next message that it is sent tells what was run and what that said.
+next message that it is sent tells what was run and what that said. What it printed is on disk a second later, so that it is
+in the turn though the server dies (design, *Store*).
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 TOOL: Final = "terminal"
 PREVIEW: Final = 16_000
 """How many characters of a command's output its turn keeps, at most."""
+_PRINTED: Final = "printed"  # in a chat's record: the end of what its command has printed so far
+_PACE = 0.6  # seconds between two looks at it; the record is written a moment later
 _TOLD = 4_000  # of each command's output, for the model
 _TOLD_IN_ALL = 16_000
 _SHELLS = {"bash", "dash", "fish", "ksh", "sh", "zsh"}  # whose `-c` runs a line
@@ -69,17 +73,44 @@ class Command:
             return
         call.content([self._block(terminal)])
         try:
-            await terminal.over.wait()
+            await self._over(terminal)
         except BaseException:
             assert terminal.pty is not None, "it was started"
             await terminal.pty.kill()
             raise
+        finally:
+            self._keep(None)
         code = terminal.state["lifecycle"].get("exitCode")
         if terminal.running:
             done = "Goes on in the background"
         else:
             done = "Ran" if not code else f"Failed with exit code {code}"
         call.done(f"{done}: {self._name}", content=[self._result(terminal)])
+
+    async def _over(self, terminal: Terminal) -> None:
+        """Until it is over; what it prints meanwhile is kept."""
+        kept = 0
+        while True:
+            try:
+                async with asyncio.timeout(_PACE):
+                    await terminal.over.wait()
+                    return
+            except TimeoutError:
+                if terminal.printed_in_all != kept:
+                    kept = terminal.printed_in_all
+                    preview, truncated = terminal.text(PREVIEW)
+                    self._keep({"turn": self._turn_id, "preview": preview, "truncated": truncated})
+
+    def _keep(self, printed: Json | None) -> None:
+        """In the chat's record, which is written soon and as a whole: a journal would grow with the output."""
+        record = self._chat.record
+        if printed is not None:
+            record.meta = {**record.meta, _PRINTED: printed}
+        elif _PRINTED in record.meta:
+            record.meta = without_printed(record.meta)
+        else:
+            return
+        self._chat.saver.soon()
 
     def stopped(self) -> None:
         """A stop is about to end the turn: what it printed so far stays in the turn."""
@@ -120,6 +151,29 @@ class Command:
 def _shell() -> str:
     shell = os.environ.get("SHELL") or ""
     return shell if Path(shell).name in _SHELLS and os.access(shell, os.X_OK) else "/bin/sh"
+
+
+# ── After a crash ────────────────────────────────────────────────────────────────────────────────────────────────
+def without_printed(meta: Json) -> Json:
+    """A record's `meta` once the turn of the command has ended."""
+    return {key: value for key, value in meta.items() if key != _PRINTED}
+
+
+def cut_off(active: Json, meta: Json) -> Json | None:
+    """The action that ends the call of a command under which the server died, with what it had printed; None if there is none."""
+    printed = meta.get(_PRINTED) or {}
+    for part in active["responseParts"]:
+        call = part.get("toolCall") or {}
+        block = next((one for one in call.get("content") or () if one["type"] == "terminal"), None)
+        if call.get("status") == "running" and block is not None:
+            result: Json = {"success": False, "pastTenseMessage": f"Cut off: {block['title']}"}
+            result["error"] = {"message": "The server stopped while it ran."}
+            if printed.get("turn") == active["id"]:
+                block = {**block, "result": {key: printed[key] for key in ("preview", "truncated")}}
+            result["content"] = [block]
+            ended = {"turnId": active["id"], "toolCallId": call["toolCallId"], "result": result}
+            return {"type": "chat/toolCallComplete", **ended}
+    return None
 
 
 # ── What the agent is told ───────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,7 @@ from ..protocol import status
 from ..protocol.meta import runs_here, sent_in
 from ..protocol.reducers import REDUCERS
 from . import rewind
+from .commands import cut_off, without_printed
 from .ports import ChatRecord, Json, StoredChat
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def _mended(stored: StoredChat) -> ChatRecord:
         record,
         queued=[waiting for waiting in record.queued if waiting["id"] not in sent],
         steering=None if steering is not None and steering["id"] in sent else steering,
-        meta=rewind.mended(record.meta, stored.turns),
+        meta=rewind.mended(without_printed(record.meta), stored.turns),
     )
 
 
@@ -73,6 +74,7 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
         "turns": turns,
     }
     state.pop("activity", None)
+    written = stored.record
     record = stored.record = _mended(stored)
     if record.draft is not None:
         state["draft"] = record.draft
@@ -90,6 +92,8 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
     for action in stored.active_actions:
         state = reduce(state, action)
     if "activeTurn" in state:
+        if not elsewhere and (end := cut_off(state["activeTurn"], written.meta)) is not None:
+            state = reduce(state, end)
         part = ELSEWHERE if elsewhere else interrupted(stored.active["message"])
         state = reduce(
             state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": part}

@@ -65,6 +65,8 @@ class Terminal:
         self.pty: Pty | None = None
         self.over = asyncio.Event()
         """It has ended, or (a turn's) was claimed for its session: the turn need not wait for it any more."""
+        self.printed_in_all = 0
+        """Characters of output that were told."""
         self.left_out = 0
         """Characters of output that were left out or cleared."""
         self._owner = owner
@@ -147,6 +149,7 @@ class Terminal:
 
     def _data(self, data: str) -> None:
         self._publish({"type": "terminal/data", "data": data})
+        self.printed_in_all += len(data)
         self._length += len(data)
         if self._length > 2 * SCROLLBACK:
             self._trim()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.mock_model import MockModel
-from tests.support.server import JupyterServer
+from tests.server.test_terminals import with_terminals
+from tests.support.server import Home, JupyterServer
 from tests.support.wire import open_peer
 
 
@@ -84,3 +87,38 @@ async def test_a_stop_of_the_server_ends_a_running_turn_so_that_it_can_be_resume
         (ended,) = await peer.turns(chat)
         assert ended["state"] == "error"
         assert ended["responseParts"][0]["content"].startswith("c0 c1 c2")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no terminals on Windows")
+async def test_M5_what_a_command_printed_up_to_a_second_before_survives_kill_9(
+    home: Home, with_server: Callable[..., JupyterServer]
+) -> None:
+    with_terminals(home)
+    server = with_server()
+    script = "i=0; while :; do i=$((i+1)); echo $i $(date +%s.%N); sleep 0.05; done"
+    async with open_peer(server) as peer:
+        await peer.initialize()
+        _, chat = await peer.new_chat()
+        turn = await peer.start_turn(chat, f"!{script}")
+        await peer.action("chat/toolCallContentChanged", chat)
+        await asyncio.sleep(3)
+        killed = time.time()
+        server.kill()
+
+    server.start()
+    async with open_peer(server) as peer:
+        await peer.initialize()
+        (ended,) = await peer.turns(chat)
+        assert (ended["id"], ended["state"]) == (turn, "error")
+        call = ended["responseParts"][0]["toolCall"]
+        assert (call["status"], call["success"]) == ("completed", False)
+        assert call["pastTenseMessage"].startswith("Cut off: i=0")
+        block = call["content"][0]
+        lines = block["result"]["preview"].splitlines()
+        assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1)), "nothing is missing"
+        assert killed - float(lines[-1].split()[1]) < 3, "a second, and what a loaded machine takes"
+        print(f"printed last before the kill: {killed - float(lines[-1].split()[1]):.2f} s")  # noqa: T201
+        assert "resumable" not in ended["responseParts"][-1], "it is not run twice unasked"
+        terminal = (await peer.request("subscribe", block["resource"]))["snapshot"]["state"]
+        assert terminal["lifecycle"] == {"status": "exited"}
+        assert lines[-1] in terminal["content"][0]["value"]
