@@ -86,13 +86,16 @@ class _ProcessPty(Pty):
         except OSError as error:
             log.debug("A terminal has no group in front: %s", error)
         groups.discard(0)
+        away = await asyncio.to_thread(_descendants, self._process.pid, groups)
         for number in _ASKING:
-            _signal(groups, number)
+            _signal(groups, away, number)
         for _ in range(_LOOKS):
-            if not any(map(_lives, groups)):
+            if not any(_lives(os.killpg, group) for group in groups) and not any(
+                _lives(os.kill, process) for process in away
+            ):
                 break
             await asyncio.sleep(_PATIENCE / _LOOKS)
-        _signal(groups, signal.SIGKILL)
+        _signal(groups, away, signal.SIGKILL)
         await asyncio.wait([self._ending])
 
     async def _wait(self) -> None:
@@ -133,17 +136,46 @@ def _other_end(terminal: int) -> str:
     return os.fsdecode(path)
 
 
-def _signal(groups: set[int], number: int) -> None:
-    for group in groups:
+def _descendants(process: int, groups: set[int]) -> set[int]:
+    """What a process started, and what that did, as far as it left these groups (`setsid`). Blocks.
+
+    Known where there is a /proc. One whose parent has ended is nobody's child any more: it was meant to stay.
+    """
+    children: dict[int, list[tuple[int, int]]] = {}
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not entry.isdigit():
+            continue
         try:
-            os.killpg(group, number)
-        except (ProcessLookupError, PermissionError) as error:  # gone, or it became somebody else's (sudo)
-            log.debug("Signal %d did not reach group %d: %s", number, group, error)
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                _, parent, group, *_ = file.read().rpartition(") ")[2].split()
+        except (OSError, ValueError):
+            continue  # ended meanwhile
+        children.setdefault(int(parent), []).append((int(entry), int(group)))
+    found: set[int] = set()
+    waiting = [process]
+    while waiting:
+        for child, of_group in children.get(waiting.pop(), ()):
+            waiting.append(child)
+            if of_group not in groups:
+                found.add(child)
+    return found
 
 
-def _lives(group: int) -> bool:
+def _signal(groups: set[int], processes: set[int], number: int) -> None:
+    for send, targets in ((os.killpg, groups), (os.kill, processes)):
+        for target in targets:
+            try:
+                send(target, number)
+            except (
+                ProcessLookupError,
+                PermissionError,
+            ) as error:  # gone, or it became somebody else's (sudo)
+                log.debug("Signal %d did not reach %d: %s", number, target, error)
+
+
+def _lives(send: Callable[[int, int], None], target: int) -> bool:
     try:
-        os.killpg(group, 0)
+        send(target, 0)
     except ProcessLookupError:
         return False
     except PermissionError:

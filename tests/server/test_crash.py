@@ -115,7 +115,9 @@ async def test_M5_what_a_command_printed_up_to_a_second_before_survives_kill_9(
         assert call["pastTenseMessage"].startswith("Cut off: i=0")
         block = call["content"][0]
         lines = block["result"]["preview"].splitlines()
-        assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1)), "nothing is missing"
+        assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1)), (
+            "nothing is missing"
+        )
         assert killed - float(lines[-1].split()[1]) < 3, "a second, and what a loaded machine takes"
         print(f"printed last before the kill: {killed - float(lines[-1].split()[1]):.2f} s")  # noqa: T201
         assert "resumable" not in ended["responseParts"][-1], "it is not run twice unasked"

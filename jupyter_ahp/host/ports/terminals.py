@@ -33,7 +33,8 @@ class Pty(ABC):
 
     @abstractmethod
     async def kill(self) -> None:
-        """End it with its whole process group: asked first, forced half a second later. It has ended on return."""
+        """End it with its whole process group, and with what it started that left the group: asked first, forced half a
+        second later. It has ended on return."""
 
 
 class Ptys(ABC):
