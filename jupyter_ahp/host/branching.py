@@ -6,6 +6,7 @@ source turn said. Either is on disk before anybody is told of it, and the chat t
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from ..protocol.meta import ran_command
 from .commands import transcript
 from .memory import Held
 from .ports import ChatRecord, Json, StoreError
+from .workers import is_worker, workers_of
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -112,7 +114,7 @@ def prefaces(record: ChatRecord, history: list[Json], turn_id: str) -> dict[str,
 
 # ── moving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 async def move(chat: Chat, target: Session, after: str | None) -> None:
-    """Transfer a chat, or order it within its session, under its URI and origin (U3, U12).
+    """Transfer a chat with those of its workers, or order it within its session, under its URI and origin (U3, U12).
 
     `after`: the chat that it is to stand behind; None: it stands first. Raises `ProtocolError` without having moved
     anything, `StoreError` when it is not on disk where it went.
@@ -120,6 +122,8 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
     source = chat.session
     if chat.uri == source.default_chat:
         raise invalid_params("A session's default chat does not move.")
+    if is_worker(chat.summary):
+        raise invalid_params("A worker's chat moves with the chat that it works for.")
     if after is not None and (after == chat.uri or after not in target.chats):
         raise ProtocolError(NOT_FOUND, f"There is no chat {after} to stand behind in that session.")
     if target is source:
@@ -133,27 +137,37 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
     chosen = chat.summary.get("workingDirectories")
     if chosen is not None and set(chosen) - set(target.state["workingDirectories"]):
         raise invalid_params("The chat works in a directory that the other session does not have.")
-    await chat.loaded()
-    if "activeTurn" in chat.state:
+    moving = [chat, *workers_of(source, chat.uri)]
+    for each in moving:
+        await each.loaded()
+    if any("activeTurn" in each.state for each in moving):
         raise ProtocolError(TURN_IN_PROGRESS, "A turn is running in this chat. Wait for it, or stop it.")
-    async with chat.at_rest():
-        if "activeTurn" in chat.state or source.chats.get(chat.uri) is not chat or target.closed:
-            raise channel_not_found(chat.uri)
-        store, summary = source.host.store, chat.summary
-        await store.put_chat(target.id, chat.record)
-        await store.put_turns(target.id, chat.uri, chat.state["turns"], chat.memory.points)
+    store = source.host.store
+    async with AsyncExitStack() as resting:
+        for each in moving:
+            await resting.enter_async_context(each.at_rest())
+        for each in moving:
+            if "activeTurn" in each.state or source.chats.get(each.uri) is not each or target.closed:
+                raise channel_not_found(chat.uri)
+        summaries = [each.summary for each in moving]
         try:
-            await target.keep_coming(summary)
+            for each in moving:
+                await store.put_chat(target.id, each.record)
+                await store.put_turns(target.id, each.uri, each.state["turns"], each.memory.points)
+            await target.keep_coming(*summaries)
         except StoreError:
-            await store.delete_chat(target.id, chat.uri)
+            for each in moving:
+                await store.delete_chat(target.id, each.uri)
             raise
-        source.host.canvases.end_of_chat(chat.uri)
-        source.lose(chat)
-        chat.session = target
-        target.gain(chat, summary, chat.state["turns"])
+        for each, summary in zip(moving, summaries, strict=True):
+            source.host.canvases.end_of_chat(each.uri)
+            source.lose(each)
+            each.session = target
+            target.gain(each, summary, each.state["turns"])
         target.order_chat(chat.uri, after)
         if chat.uri == target.default_chat:
             chat.publish({"type": "chat/movableChanged", "movable": False})
     await source.saver.now()
     await target.saver.now()
-    await store.delete_chat(source.id, chat.uri)
+    for each in moving:
+        await store.delete_chat(source.id, each.uri)

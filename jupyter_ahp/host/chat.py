@@ -1,6 +1,6 @@
 """One chat: an actor that admits what arrives for it in order, and runs its turns.
 
-T1 to T5, T7, T8, Q1, D1 to D3, X1 to X3, B1. What is admitted is on disk before it is said (a turn's message), or within
+T1 to T5, T7, T8, Q1, D1 to D3, W3, W4, X1 to X3, B1. What is admitted is on disk before it is said (a turn's message), or within
 a second (a draft, a mark). The chat's state changes by actions alone, and only here.
 """
 
@@ -44,9 +44,11 @@ from .snapshots import Snapshots
 from .titles import title_of, title_of_command
 from .turns import Turns
 from .waiting import SENT_ALREADY, Waiting
+from .workers import NO_STOP, READ_ONLY, Workers, is_worker
 
 if TYPE_CHECKING:
     from .connection import Connection
+    from .late import Late
     from .session import Session
 
 log = logging.getLogger(__name__)
@@ -55,6 +57,9 @@ log = logging.getLogger(__name__)
 _OF_THE_TURN = {"chat/inputRequested", "chat/inputAnswerChanged", "chat/inputCompleted"}
 _OF_THE_CHAT = {"chat/turnStarted", "chat/turnResume", "chat/truncated"}
 _TURNING = _OF_THE_CHAT | {"chat/turnComplete", "chat/error", "chat/turnCancelled"}
+
+_OF_PEOPLE = {"chat/turnStarted", "chat/turnResume", "chat/pendingMessageSet"}
+"""What makes a chat go on: not in one that people only read (W3)."""
 
 STOPPED = "The turn that this was to steer was stopped. Send it as a message of its own."
 
@@ -94,6 +99,7 @@ class Chat:
         self.channel: ChatChannel | None = None
         self.record = ChatRecord(uri)
         self.memory = Memory(self)
+        self.workers = Workers(self)
         self.turns = Turns(self)
         self.snapshots = Snapshots(self)
         self.saver = Saver(f"Chat {uri}", self._save)
@@ -166,9 +172,7 @@ class Chat:
         self.record = stored.record
         self.memory.restore(stored.points, stored.turns, mended=stored.record.meta != written.meta)
         state |= self.session.host.canvases.listed(self.uri)
-        self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
-        self.channel.overlay = self._overlay
-        self._mirror()
+        self._show_as(state)
         if self.record != written and not elsewhere:
             self.saver.soon()
         if recovered is not None and not elsewhere:
@@ -176,6 +180,15 @@ class Chat:
                 await self.store.end_turn(self.session.id, self.uri, recovered)
             except StoreError as error:  # it is recovered again at the next start
                 log.warning("What was running in %s is shown but could not be stored: %s", self.uri, error)
+
+    def begin_anew(self) -> None:
+        """It is new, and nothing was ever written of it: its channel is there at once."""
+        self._show_as({**self.summary, "turns": []})
+
+    def _show_as(self, state: Json) -> None:
+        self.channel = ChatChannel(self.uri, state, provider=self.session.provider)
+        self.channel.overlay = self._overlay
+        self._mirror()
 
     def _overlay(self) -> Json:
         """What a snapshot shows that no action carries."""
@@ -208,7 +221,7 @@ class Chat:
             and kind not in _OF_THE_CHAT
         ):
             try:
-                self.store.journal(self.session.id, self.uri, envelope.action_bytes)
+                self.turns.journal(envelope.action_bytes)
             except StoreError as error:  # it was said; the turn's end writes the whole turn
                 log.warning("What streams in %s is not written down: %s", self.uri, error)
         if kind not in STREAMED:
@@ -235,7 +248,8 @@ class Chat:
             if not _is_duration(action.get("duration")):
                 action["duration"] = self.turns.duration()
             runs = self.turns.running and self._runs
-            if runs and runs == action.get("turnId") and rejection(action, "chat") is None:
+            is_sound = runs and runs == action.get("turnId") and rejection(action, "chat") is None
+            if is_sound and self.turns.can_stop:
                 self._stop(sender, client_seq, action)
                 return
         self._put(_Arrival(sender, client_seq, action, self._runs))
@@ -304,6 +318,8 @@ class Chat:
         await self.loaded()
         if self.session.read_only is not None:
             raise Refused(self.session.read_only)
+        if kind in _OF_PEOPLE and is_worker(self.state):
+            raise Refused(READ_ONLY)
         await admit(sender, client_seq, action)
 
     def _echo(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -368,28 +384,30 @@ class Chat:
             words = f"The chat is there, its first message could not be stored: {error}"
             raise ProtocolError(INTERNAL_ERROR, words) from error
 
-    def _check_start(self, turn_id: str) -> None:
+    def _check_start(self, turn_id: str, *, late: bool = False) -> None:
         """Whether a turn of this id may start now. Raises `Refused`."""
         state = self.state
         if self._closed:
             raise Refused("This chat is closed.")
-        self.session.check_open()
+        if not late:
+            self.session.check_open()
         if "activeTurn" in state:
             raise Refused("A turn is running in this chat. Wait for it, or stop it.")
         if any(turn["id"] == turn_id for turn in state["turns"]):
             raise Refused("The chat has a turn of this id already.")
 
-    async def begin(self, action: Json, origin: Json | None) -> Envelope:
+    async def begin(self, action: Json, origin: Json | None, late: Late | None = None) -> Envelope:
         """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1).
 
-        Raises `Refused` and `StoreError`: then it did not start.
+        `late`: the backend has begun it by itself, so it runs in an archived session as well. Raises `Refused` and
+        `StoreError`: then it did not start.
         """
         turn_id = action["turnId"]
-        self._check_start(turn_id)
+        self._check_start(turn_id, late=late is not None)
         text = action["message"]["text"]
-        command = command_of(text) if self.session.host.terminals.on else None
+        command = command_of(text) if self.session.host.terminals.on and late is None else None
         extensions = self.session.host.extensions
-        plugin = extensions.commands.named_in(text) if command is None else None
+        plugin = extensions.commands.named_in(text) if command is None and late is None else None
         message = marked(action["message"], command is not None, plugin)
         action = {**action, "message": message}
         await self._give_up_cut()
@@ -397,12 +415,12 @@ class Chat:
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
         envelope = self.publish(action, origin)
-        if action.get("queuedMessageId") is None:
-            extensions.events.message(self, "turn", message)
-        self.session.first_words(
-            self, title_of(text) if command is None else title_of_command(command), command or plugin
-        )
-        self.turns.run()
+        if late is None:
+            if action.get("queuedMessageId") is None:
+                extensions.events.message(self, "turn", message)
+            title = title_of(text) if command is None else title_of_command(command)
+            self.session.first_words(self, title, command or plugin)
+        self.turns.run(late)
         return envelope
 
     async def _turn_resumed(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -434,6 +452,8 @@ class Chat:
         active = self.state.get("activeTurn")
         if active is None or active["id"] != action["turnId"]:
             raise Refused("This turn does not run.")
+        if not self.turns.can_stop:
+            raise Refused(NO_STOP)
         self._stop(sender, client_seq, action)
 
     def _stop(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -452,6 +472,8 @@ class Chat:
         if keep is not None and not any(turn["id"] == keep for turn in self.state["turns"]):
             self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
             return
+        if not self.turns.can_stop:
+            raise Refused(NO_STOP)
 
         def say() -> None:
             if keep is not None:
@@ -463,6 +485,7 @@ class Chat:
             await self.turns.truncate(keep, say)
         finally:
             self.waiting.given_back()  # what ran, ran out of it
+            self.workers.turns_left(turn["id"] for turn in self.state["turns"])
 
     async def _give_up_cut(self) -> None:
         """A turn is about to begin, behind which what was cut cannot come back. Raises `StoreError`: then it still can."""
@@ -645,10 +668,15 @@ class Chat:
             return None
 
     @property
+    def closed(self) -> bool:
+        """Nothing is taken in any more."""
+        return self._closed
+
+    @property
     def idle(self) -> bool:
         """Nobody watches, nothing runs, nothing waits."""
         watched = self.channel is not None and self.channel.watched
-        busy = self.turns.running or self._worker is not None or self._admitting.locked()
+        busy = self.turns.busy or self.workers.running or self._worker is not None or self._admitting.locked()
         return not watched and not busy
 
     async def read_again(self) -> None:

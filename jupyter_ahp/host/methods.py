@@ -35,6 +35,7 @@ from .ports import Json, StoreError
 from .resources import RESOURCES
 from .rewind import UNDO_REWIND
 from .session import Session
+from .workers import NO_STOP, workers_of
 
 _PAGE = 50  # turns in a page
 _MAX_LATENCY = 1000  # ms
@@ -384,7 +385,7 @@ async def create_chat(connection: Connection, params: Json) -> Later | None:
 
 
 async def dispose_chat(connection: Connection, params: Json) -> None:
-    """The default chat stays (U7); one that is not here is gone already (U10)."""
+    """The default chat stays (U7); one that is not here is gone already (U10). Its workers' chats go with a chat."""
     host = connection.host
     chat = host.chat_named(_uri(connection, params["channel"]))
     if chat is None or chat.uri == chat.session.default_chat:
@@ -395,14 +396,18 @@ async def dispose_chat(connection: Connection, params: Json) -> None:
         raise ProtocolError(INVALID_REQUEST, session.read_only)
     if session.closed or session.chats.get(chat.uri) is not chat:
         return
-    if chat.channel is not None:
-        for watcher in chat.channel.watchers:
-            chat.channel.leave(watcher)
-            watcher.subscriptions.pop(chat.uri, None)
+    if not chat.turns.can_stop:
+        raise ProtocolError(INVALID_REQUEST, NO_STOP)
+    going = [chat, *workers_of(session, chat.uri)]
+    for channel in [each.channel for each in going if each.channel is not None]:
+        for watcher in channel.watchers:
+            channel.leave(watcher)
+            watcher.subscriptions.pop(channel.uri, None)
     try:
-        await session.remove_chat(chat)
+        await session.remove_chats(going)
     finally:
-        host.index_chat(chat.uri, None)
+        for each in going:
+            host.index_chat(each.uri, None)
 
 
 async def move_chat(connection: Connection, params: Json) -> Json:

@@ -1,9 +1,11 @@
 """What starts next: one pure function of a chat's state and its backend's answers.
 
-Q2, Q4, Q5, Q6, G1, G2, G3, read from top to bottom:
+Q2, Q4, Q5, Q6, G1, G2, G3, B9, read from top to bottom:
 
 - While a turn runs, a steering message that the backend does not hold yet is handed to it (G1, G2). Nothing starts.
-- While none runs, nothing starts as long as the backend holds a steering message that it has not run (Q6), or the
+- While none runs, a turn that the backend has begun by itself opens at once (B9): it is under way, so there is nothing
+  that it could wait for, and nothing that it could be kept from.
+- Else nothing starts as long as the backend holds a steering message that it has not run (Q6), or the
   latest turn ended in an error that a client can resume (Q5; steering waits too: G3).
 - Else a steering message that waits becomes a turn of its own, ahead of the queue (G3), when a turn completed or failed
   or a person changed what waits. What a turn reported before it was dropped starts nothing.
@@ -18,9 +20,9 @@ from typing import Literal, TypeAlias
 
 from .ports import Json
 
-Cause: TypeAlias = Literal["started", "reported", "completed", "failed", "stopped", "touched"]
+Cause: TypeAlias = Literal["started", "reported", "completed", "failed", "stopped", "touched", "late"]
 """What just happened: a turn started, its backend reported something, it ended (a command's turn always counts as
-completed), or a person changed what waits."""
+completed), a person changed what waits, or the backend has begun a turn by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,26 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenLate:
+    """Open the turn that the backend has begun by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing now."""
 
 
-Step: TypeAlias = Start | HandOver | Wait
+Step: TypeAlias = Start | HandOver | OpenLate | Wait
 
 
-def next_step(state: Json, cause: Cause, *, held: str | None) -> Step:
-    """`state` is the chat's (AHP 4.1); `held` the id of the steering message that the backend has and has not run."""
+def next_step(state: Json, cause: Cause, *, held: str | None, late: bool = False) -> Step:
+    """`state` is the chat's (AHP 4.1); `held` the id of the steering message that the backend has and has not run; `late`
+    whether a turn that it has begun by itself waits to be opened."""
     steering = state.get("steeringMessage")
     if "activeTurn" in state:
         return HandOver(steering) if steering is not None and steering["id"] != held else Wait()
+    if late:
+        return OpenLate()
     if held is not None or can_resume(state):
         return Wait()
     if steering is not None:

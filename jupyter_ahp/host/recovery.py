@@ -6,6 +6,7 @@ What the last process was streaming when it died is an ended turn that can be re
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..protocol import status
@@ -17,7 +18,7 @@ from .ports import ChatRecord, Json, StoredChat
 
 log = logging.getLogger(__name__)
 
-_INTERRUPTED: Json = {
+INTERRUPTED: Json = {
     "kind": "error",
     "error": {
         "errorType": "interrupted",
@@ -35,8 +36,12 @@ PROBLEMS = "jupyter-ahp.problems"
 
 
 def interrupted(message: Json) -> Json:
-    """How the turn of a message ends that ran when its server stopped. A command is not run twice unasked."""
-    return _INTERRUPTED if runs_here(message) else {**_INTERRUPTED, "resumable": True}
+    """How the turn of a message ends that ran when its server stopped.
+
+    A command is not run twice unasked, and a worker's turn is its agent's to run (W3).
+    """
+    is_workers = (message.get("origin") or {}).get("kind") == "agent"
+    return INTERRUPTED if is_workers or runs_here(message) else {**INTERRUPTED, "resumable": True}
 
 
 def _mended(stored: StoredChat) -> ChatRecord:
@@ -95,9 +100,27 @@ def restore(summary: Json, stored: StoredChat, *, elsewhere: bool = False) -> tu
         if not elsewhere and (end := cut_off(state["activeTurn"], written.meta)) is not None:
             state = reduce(state, end)
         part = ELSEWHERE if elsewhere else interrupted(stored.active["message"])
+        for ended in _calls_with_workers(state["activeTurn"], part["error"]["message"]):
+            state = reduce(state, ended)
         state = reduce(
             state, {"type": "chat/error", "turnId": stored.active["id"], "duration": 0, "part": part}
         )
     state = {key: value for key, value in state.items() if key != "activity"}
     record.steering = state.get("steeringMessage")  # a stop took it out
     return state, state["turns"][-1]
+
+
+def _calls_with_workers(turn: Json, why: str) -> Iterator[Json]:
+    """The ends of calls that workers run: the turn's own end would take what they show with it (W5)."""
+    for part in turn["responseParts"]:
+        call = part.get("toolCall") or {}
+        content = call.get("content") or []
+        if call.get("status") == "running" and any(block.get("type") == "subagent" for block in content):
+            words = f"Stopped: {call['displayName']}"
+            result = {"success": False, "pastTenseMessage": words, "content": content}
+            yield {
+                "type": "chat/toolCallComplete",
+                "turnId": turn["id"],
+                "toolCallId": call["toolCallId"],
+                "result": {**result, "error": {"message": why}},
+            }

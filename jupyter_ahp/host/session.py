@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -23,6 +24,7 @@ from .clienttools import tools_problem
 from .inputs import needed
 from .ports import Agent, ChatRecord, Json, SessionRecord, StoreError
 from .saver import Saver
+from .workers import is_worker
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -121,14 +123,17 @@ class Session:
         return [url2pathname(urlsplit(uri).path) for uri in chosen if uri.startswith("file:")]
 
     def status(self) -> tuple[int, str | None]:
-        """Its status bits and activity, from its chats (AHP 3.3); the marks are its own."""
+        """Its status bits and activity, from its chats (AHP 3.3); the marks are its own.
+
+        That a worker failed is for the chat to tell that it worked for: a person cannot go on in it.
+        """
         chats = self.state["chats"]
         lead = next((chat for chat in chats if chat["resource"] == self.default_chat), None)
         lead = lead or max(chats, key=lambda chat: str(chat["modifiedAt"]), default=None)
         bits = lead["status"] & status.ACTIVITY_MASK if lead else status.IDLE
         if any(chat["status"] & status.INPUT_NEEDED == status.INPUT_NEEDED for chat in chats):
             bits = status.INPUT_NEEDED
-        elif any(chat["status"] & status.ERROR for chat in chats):
+        elif any(chat["status"] & status.ERROR for chat in chats if not is_worker(chat)):
             bits = (bits & ~status.IDLE) | status.ERROR
         return (self.state["status"] & ~status.ACTIVITY_MASK) | bits, (lead or {}).get("activity")
 
@@ -350,7 +355,9 @@ class Session:
             self._tell(title=title)
 
     def turn_ended(self, chat: Chat) -> None:
-        """Something new to read, for whoever did not watch."""
+        """Something new to read, for whoever did not watch: not what a worker wrote, which is for its agent."""
+        if is_worker(chat.state):
+            return
         if self.state["status"] & status.IS_READ:
             self._publish({"type": "session/isReadChanged", "isRead": False})
             self._tell(status=self.status()[0])
@@ -390,13 +397,21 @@ class Session:
         self.gain(chat, summary, begins.turns)
         return chat
 
-    async def keep_coming(self, summary: Json) -> None:
-        """Write down that the session has this chat, which nobody was told of yet. Raises `StoreError`."""
-        self._coming.append(summary)
+    def open_chat(self, uri: str, changes: Json) -> Chat:
+        """A chat that the host opens itself, told of at once (U4); whoever opens it has it written down."""
+        chat = Chat(self, uri)
+        self.gain(chat, {**empty_summary(uri), **changes}, [])
+        chat.begin_anew()
+        return chat
+
+    async def keep_coming(self, *summaries: Json) -> None:
+        """Write down that the session has these chats, which nobody was told of yet. Raises `StoreError`."""
+        self._coming += summaries
         try:
             await self.saver.now()
         finally:
-            self._coming.remove(summary)
+            for summary in summaries:
+                self._coming.remove(summary)
 
     def gain(self, chat: Chat, summary: Json, turns: list[Json]) -> None:
         """A chat is this session's now, with these ended turns."""
@@ -425,17 +440,23 @@ class Session:
             self._publish({"type": "session/chatsReordered", "chats": order})
             self._tell(chats=self._compact())
 
-    async def remove_chat(self, chat: Chat) -> None:
-        """Close a chat that is not the default one (U7, U9). Raises `StoreError` when only its files stay."""
-        self.lose(chat)
-        await chat.close(gone=True)
-        self.host.canvases.end_of_chat(chat.uri)
-        await self.host.terminals.end_of_chat(chat.uri)
+    async def remove_chats(self, chats: Sequence[Chat]) -> None:
+        """Close chats of which none is the default one (U7, U9). Raises `StoreError` when only files of theirs stay."""
+        for chat in chats:
+            self.lose(chat)
+        for chat in chats:
+            await chat.close(gone=True)
+            self.host.canvases.end_of_chat(chat.uri)
+            await self.host.terminals.end_of_chat(chat.uri)
         await self.saver.now()
-        try:
-            await self.host.store.delete_chat(self.id, chat.uri)
-        except StoreError as error:
-            raise StoreError(f"The chat is closed, but its turns could not be deleted: {error}") from error
+        failed: StoreError | None = None
+        for chat in chats:
+            try:
+                await self.host.store.delete_chat(self.id, chat.uri)
+            except StoreError as error:
+                failed = error
+        if failed is not None:
+            raise StoreError(f"The chat is closed, but its turns could not be deleted: {failed}") from failed
 
     # ── what clients ask of it ───────────────────────────────────────────────────────────────────────────────
     async def admit(self, sender: Connection, client_seq: int, action: Json) -> None:

@@ -1,6 +1,6 @@
 """The turn that runs in a chat, from the message accepted to the one action that ends it.
 
-T2, T4, T5, B1, B2. One turn at a time; a turn waits for the stop of the one before it to be through, and its message
+T2, T4, T5, B1, B2, B8, B9. One turn at a time; a turn waits for the stop of the one before it to be through, and its message
 is written down behind the end of that one.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from ..protocol.meta import plugin_command, ran_command, runs_here
 from . import clock
 from .branching import prefaces
 from .commands import Command, for_the_agent, told_of_commands
-from .late import Behind
+from .late import Behind, Late
 from .memory import Held, retold
 from .ports import (
     Answer,
@@ -32,7 +32,7 @@ from .ports import (
     TurnFailed,
     TurnOver,
 )
-from .recovery import interrupted
+from .recovery import INTERRUPTED, interrupted
 from .references import blocks_for, told_before
 from .sink import ChatSink, sendable
 
@@ -58,6 +58,18 @@ class _Run:
     """The backend was handed the prompt: a stop is for it to take in."""
     resumed: bool = False
     """The backend was handed it before."""
+    late: Late | None = None
+    """What the backend has begun by itself, instead of a prompt (B9)."""
+    adopted: _Adopted | None = None
+    """It is run elsewhere, and has no task here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Adopted:
+    """Whoever runs a turn elsewhere: how it is told that the turn has ended, and how it ends it alone."""
+
+    gone: Callable[[], None]
+    stop: Callable[[], Awaitable[None]] | None
 
 
 class Turns:
@@ -76,13 +88,32 @@ class Turns:
         self._spent = 0.0
         self._untold = False
         """The open conversation has a memory of its own, and has not been told yet what was said before it began."""
-        self._behind = Behind(chat)
+        self._behind: Behind | None = None
+        """What goes on behind the turns of the conversation."""
         self.journalled = False
         """A turn is accepted and has not ended: its actions go to the journal."""
+        self._early: list[bytes] | None = None
+        """Actions of an adopted turn, until its journal is begun."""
 
     @property
     def running(self) -> bool:
         return self._run is not None
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether what runs, if anything does, can be stopped by itself (W4)."""
+        adopted = self._run.adopted if self._run is not None else None
+        return adopted is None or adopted.stop is not None
+
+    @property
+    def late(self) -> bool:
+        """The backend has begun a turn by itself, which is to be opened (B9)."""
+        return self._behind is not None and self._behind.waits
+
+    @property
+    def busy(self) -> bool:
+        """A turn runs, or something that the end of the conversation would end."""
+        return self.running or (self._behind is not None and self._behind.busy)
 
     def duration(self) -> int:
         """Milliseconds that the running turn has worked."""
@@ -100,24 +131,72 @@ class Turns:
         self.journalled = True
         self._spent = spent
 
-    def run(self) -> None:
-        """Hand the chat's active turn to the backend. A stop of the turn before is waited for first (B1)."""
+    def _sink(self, active: Json) -> ChatSink:
         chat = self._chat
-        state = chat.state
-        active = state["activeTurn"]
-        sink = ChatSink(
+        return ChatSink(
             active["id"],
             chat.publish,
             parts=active["responseParts"],
             steered=chat.waiting.steering_read,
             ended_at=partial(chat.memory.ended_at, active["id"]),
+            spawn=chat.workers.spawn,
         )
-        self._run = run = _Run(sink, clock.monotonic_ms(), resumed=bool(active["responseParts"]))
+
+    def run(self, late: Late | None = None) -> None:
+        """Hand the chat's active turn to the backend. A stop of the turn before is waited for first (B1).
+
+        One that the backend has begun by itself is in its hands already.
+        """
+        chat = self._chat
+        state = chat.state
+        active = state["activeTurn"]
+        run = _Run(
+            self._sink(active),
+            clock.monotonic_ms(),
+            resumed=bool(active["responseParts"]),
+            late=late,
+            sent=late is not None,
+        )
+        self._run = run
         if ran_command(active["message"]):
             run.command = Command(chat, active["id"], active["message"]["text"])
         run.task = asyncio.create_task(self._work(run, active, state["turns"], tuple(self._stops)))
         chat.session.host.turn_changed()
         chat.session.host.extensions.events.turn(chat, "turn_start", active)
+
+    def adopt(self, *, gone: Callable[[], None], stop: Callable[[], Awaitable[None]] | None) -> ChatSink:
+        """The chat's active turn is run elsewhere, and reports here (W3). It is written down behind this, or at its end.
+
+        `gone` is called when it has ended, in whatever way; `stop` ends it alone, if that can be done.
+        """
+        active = self._chat.state["activeTurn"]
+        run = _Run(self._sink(active), clock.monotonic_ms(), sent=True, adopted=_Adopted(gone, stop))
+        self._run = run
+        self._spent = 0.0
+        self.journalled, self._early = True, []
+        self._own(self._endings, self._begin(active, self._early))
+        self._chat.session.host.turn_changed()
+        self._chat.session.host.extensions.events.turn(self._chat, "turn_start", active)
+        return run.sink
+
+    async def _begin(self, active: Json, early: list[bytes]) -> None:
+        chat, store = self._chat, self._chat.store
+        try:
+            await store.begin_turn(chat.session.id, chat.uri, active)
+            if self._early is early:  # it has not ended
+                self._early = None
+                for action in early:
+                    store.journal(chat.session.id, chat.uri, action)
+            await chat.session.saver.now()
+        except StoreError as failure:
+            log.warning("What runs in %s is written down when it ends: %s", chat.uri, failure)
+
+    def journal(self, action: bytes) -> None:
+        """Write down an action of the turn that runs. Raises `StoreError`."""
+        if self._early is not None:
+            self._early.append(action)
+        else:
+            self._chat.store.journal(self._chat.session.id, self._chat.uri, action)
 
     async def _work(
         self, run: _Run, active: Json, history: list[Json], before: tuple[asyncio.Task[None], ...]
@@ -126,7 +205,7 @@ class Turns:
         try:
             await self._send(run, active, history, before)
         except TurnFailed as failure:
-            error = _error_part(failure.error_type, failure.message, failure.resumable, failure.details)
+            error = _part_of(failure)
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as failure:  # whatever an agent raises, the turn ends
@@ -153,6 +232,10 @@ class Turns:
             return
         if plugin_command(active["message"]) is not None:
             await self._chat.session.host.extensions.commands.run(self._chat, active, run.sink)
+            return
+        if run.late is not None:
+            self._chat.go_on("started")
+            await run.late.answer(run.sink)
             return
         message = active["message"]
         model = message.get("model") or {}
@@ -202,6 +285,7 @@ class Turns:
                 )
             memory, record = self._chat.memory, self._chat.record
             await memory.settle()
+            behind = Behind(self._chat)
             self._conversation = await agent.open(
                 Start(
                     session_id=session.id,
@@ -211,9 +295,10 @@ class Turns:
                     memory=record.memory,
                     at=record.at,
                     fork=record.fork,
-                    host=self._behind,
+                    host=behind,
                 )
             )
+            self._behind = behind
             self._untold = memory.opened(turn_id, history)
         return self._conversation
 
@@ -224,8 +309,10 @@ class Turns:
         if error is not None:
             end |= {"type": "chat/error", "part": error}
         run.sink.end()
+        self._chat.workers.turn_ended(run.sink.turn_id, stopped=False)
         self._chat.publish(end)
         self._run = None
+        self._left(run)
         self._ended(run)
         self._chat.waiting.given_back()
         self._chat.go_on("completed" if error is None or run.command is not None else "failed")
@@ -238,13 +325,37 @@ class Turns:
             command.stopped()
         self._halt(say)
         self._ended(run)
-        if command is not None:  # what waits goes on, however a command ended (Q2)
-            self._chat.go_on("completed")
+        # What waits goes on, however a command ended (Q2); behind a stop, only what the backend has begun by itself.
+        self._chat.go_on("completed" if command is not None else "stopped")
+
+    def end(self, sink: ChatSink, failure: TurnFailed | None) -> None:
+        """An adopted turn has ended, well or with these words. One that ended already stays as it is (T5)."""
+        if self._run is not None and self._run.sink is sink:
+            self._end(self._run, _part_of(failure) if failure is not None else None)
+
+    def cut_short(self, sink: ChatSink, end: Json, *, tell: bool) -> None:
+        """End an adopted turn by this action, if it runs; `tell`: whoever runs it is to end it."""
+        run = self._run
+        if run is None or run.sink is not sink:
+            return
+        said = {"turnId": sink.turn_id, "duration": self.duration(), **end}
+        self._silence()
+        self._chat.publish(said)
+        if tell:
+            self._tell(run)
+        self._ended(run)
+
+    def _left(self, run: _Run) -> None:
+        """It has ended, for whoever else waits for that."""
+        if run.late is not None:
+            run.late.ended()
+        if run.adopted is not None:
+            run.adopted.gone()
 
     def _ended(self, run: _Run | None = None) -> None:
         """The turn that just ended is the chat's last: have it written."""
         chat = self._chat
-        self.journalled = False
+        self.journalled, self._early = False, None
         turn = chat.state["turns"][-1]
         if run is not None and not (run.sent or run.resumed or runs_here(turn["message"])):
             chat.memory.unsent(turn["id"], chat.state["turns"][:-1])
@@ -297,12 +408,27 @@ class Turns:
         run, self._run = self._run, None
         if run is not None:
             run.sink.end()
+            self._chat.workers.turn_ended(run.sink.turn_id, stopped=True)
+            self._left(run)
         return run
 
     def _tell(self, run: _Run | None) -> None:
         """The backend is told of the stop."""
         if run is not None and run.task is not None:
             self._own(self._stops, self._stop(run, run.task, self._conversation))
+        elif run is not None and run.adopted is not None and run.adopted.stop is not None:
+            self._own(self._stops, self._stop_adopted(run.adopted.stop))
+
+    async def _stop_adopted(self, stop: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(_GRACE):
+                await stop()
+        except asyncio.CancelledError:
+            if _cancelled_by_us():
+                raise
+            # It waited for something that it had cancelled.
+        except Exception:
+            log.exception("What worked in %s may go on unseen: it did not take a stop", self._chat.uri)
 
     async def _stop(self, run: _Run, task: asyncio.Task[None], conversation: Conversation | None) -> None:
         """Have the backend take in a stop. One that hangs is cancelled, and left behind if it hangs in that too."""
@@ -331,7 +457,7 @@ class Turns:
                 "The agent of %s does not end; the next turn begins a conversation anew", self._chat.uri
             )
             if self._conversation is conversation:
-                self._conversation = None
+                self._gone()
 
     # ── rewind ───────────────────────────────────────────────────────────────────────────────────────────────
     async def truncate(self, keep: str | None, say: Callable[[], object]) -> None:
@@ -381,7 +507,7 @@ class Turns:
 
     def _let_go(self) -> None:
         """The backend stops: the next turn opens a conversation where the record says (X1), or anew (X3)."""
-        conversation, self._conversation = self._conversation, None
+        conversation = self._gone()
         if conversation is not None:
             self._own(self._stops, self._close(conversation, tuple(self._stops)))
 
@@ -414,6 +540,19 @@ class Turns:
                 await conversation.configure(self._chat.session.config)
         except Exception:
             log.exception("The agent of %s heeds changed settings from its next turn on only", self._chat.uri)
+
+    def _gone(self) -> Conversation | None:
+        """There is no conversation any more, nor what went on behind its turns."""
+        self._chat.workers.end()
+        if self._behind is not None:
+            self._behind.close()
+        conversation, self._conversation, self._behind = self._conversation, None, None
+        return conversation
+
+    def take_late(self) -> tuple[Behind, Late]:
+        """The turn that the backend has begun by itself, to be opened, and where to put it back."""
+        assert self._behind is not None, "something waits there"
+        return self._behind, self._behind.take()
 
     @property
     def holds(self) -> str | None:
@@ -461,14 +600,17 @@ class Turns:
 
     async def close(self) -> None:
         """The server, or this chat here, stops: what runs ends so that it can be resumed."""
-        if self._run is not None:
+        self._chat.workers.end(INTERRUPTED)
+        if self._run is not None and self._run.adopted is not None:
+            self.cut_short(self._run.sink, {"type": "chat/error", "part": INTERRUPTED}, tell=False)
+        elif self._run is not None:
             turn_id, duration = self._run.sink.turn_id, self.duration()
             part = interrupted(self._chat.state["activeTurn"]["message"])
             end: Json = {"type": "chat/error", "turnId": turn_id, "duration": duration, "part": part}
             self.stop(lambda: self._chat.publish(end))
         while tasks := self._stops | self._endings | self._tellings:
             await asyncio.wait(tasks)
-        conversation, self._conversation = self._conversation, None
+        conversation = self._gone()
         if conversation is not None:
             await self._close(conversation, ())
 
@@ -495,6 +637,10 @@ def _cancelled_by_us() -> bool:
     """Whether the task that runs was itself asked to end, rather than something that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _part_of(failure: TurnFailed) -> Json:
+    return _error_part(failure.error_type, failure.message, failure.resumable, failure.details)
 
 
 def _error_part(kind: str, message: str, resumable: bool, details: str | None) -> Json:

@@ -1,6 +1,6 @@
 """The messages that wait in one chat: put there, edited, taken back, reordered by people, started by the host.
 
-Q1 to Q8, G1 to G7. What starts when is `pending.next_step`'s to say; this module does it. A message is on disk before it is
+Q1 to Q8, G1 to G7, B9. What starts when is `pending.next_step`'s to say; this module does it. A message is on disk before it is
 said to wait, and carries its id into the turn that it becomes, so that a crash between the two delivers it once.
 """
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..protocol.meta import HOLD, PENDING_ID, sent_in
 from . import clock
-from .pending import Cause, HandOver, Start, next_step
+from .late import Late
+from .pending import Cause, HandOver, OpenLate, Start, next_step
 from .ports import Json, Steering, StoreError, TurnFailed
 from .references import blocks_for
 from .rewind import cut
@@ -32,6 +33,8 @@ class Waiting:
         self._chat = chat
         self._held: str | None = None
         """The steering message that the backend was handed and has not read."""
+        self._let_go: Json | None = None
+        """The steering message that a stop took out: its backend may have it, and run it all the same (B9)."""
         self._unfit: str | None = None
         """The steering message that cannot be handed to a turn that runs."""
 
@@ -104,8 +107,10 @@ class Waiting:
     async def go_on(self, cause: Cause) -> None:
         """Start or hand over what is to go now, if anything (Q2, G1). What cannot go stays where it is."""
         held = self._held if "activeTurn" in self._chat.state else self._chat.turns.holds
-        step = next_step(self._chat.state, cause, held=held)
-        if isinstance(step, Start):
+        step = next_step(self._chat.state, cause, held=held, late=self._chat.turns.late)
+        if isinstance(step, OpenLate):
+            await self._open_late()
+        elif isinstance(step, Start):
             await self._start(step.message)
         elif isinstance(step, HandOver):
             await self._hand_over(step.message)
@@ -134,6 +139,38 @@ class Waiting:
         await self._chat.begin(start, None)
         self.keep()
 
+    async def _open_late(self) -> None:
+        """A turn that the backend has begun by itself (B9). One that cannot be opened now is tried again."""
+        behind, late = self._chat.turns.take_late()
+        start: Json = {
+            "type": "chat/turnStarted",
+            "turnId": str(uuid.uuid4()),
+            "startedAt": clock.now(),
+            "message": self._late_message(late),
+        }
+        if late.message_id is not None:
+            start["queuedMessageId"] = late.message_id
+        try:
+            await self._chat.begin(start, None, late)
+        except BaseException:
+            behind.put_back(late)
+            raise
+        self.keep()
+
+    def _late_message(self, late: Late) -> Json:
+        """A person's, as they wrote it, or the system's."""
+        if late.message_id is None:
+            origin = {"kind": "systemNotification"}
+            return {"text": late.text, "origin": origin, **({"_meta": late.meta} if late.meta else {})}
+        waits = self.message(late.message_id)
+        if waits is not None:
+            return waits
+        let_go = self._let_go
+        if let_go is not None and let_go["id"] == late.message_id:
+            return _named(let_go)
+        # It was taken back, and is run all the same.
+        return _named({"id": late.message_id, "message": {"text": late.text, "origin": {"kind": "user"}}})
+
     def message(self, message_id: str) -> Json | None:
         """The message that waits under this id, as it is to be a turn's; None if none does."""
         state = self._chat.state
@@ -148,6 +185,7 @@ class Waiting:
         waits = self._chat.state.get("steeringMessage")
         self._held = None
         if waits is not None:
+            self._let_go = waits
             self._chat.publish({"type": "chat/pendingMessageRemoved", "kind": "steering", "id": waits["id"]})
             self.keep()
 

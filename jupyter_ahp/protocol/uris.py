@@ -1,4 +1,4 @@
-"""Names of channels (AHP 1.1; U1, U2, U8): canonical spelling, what kind of channel a URI names, session ids, derived chats.
+"""Names of channels (AHP 1.1; U1, U2, U8, W1): canonical spelling, what kind of channel a URI names, ids, derived chats.
 
 Every function raises ValueError, and nothing else, for a string that is no URI.
 """
@@ -9,6 +9,7 @@ import base64
 import re
 import uuid
 from typing import Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
 
 ROOT: Final = "ahp-root://"
 
@@ -32,6 +33,9 @@ _KINDS: Final[dict[str, ChannelKind]] = {
 # Schemes that name something else, so that no provider is called so.
 _NOT_PROVIDERS = frozenset({"file", "http", "https", "ws", "wss", "mcp", "data", "virtual", "untitled"})
 _ANNOTATIONS = "/annotations"
+_KEPT = "!'()*-._~"  # what JavaScript's encodeURIComponent leaves as it is, beside letters and digits
+_WORKERS: Final = uuid.UUID("6f0d1b52-6a0e-5c0e-9a55-6d0f3b3f8f2c")
+"""The namespace of workers' names. Never to be changed: names are kept."""
 
 
 class _Parts(NamedTuple):
@@ -153,10 +157,27 @@ def default_chat_uri(session: str) -> str:
 
     Raises ValueError if `session` is no session's URI.
     """
+    return f"ahp-chat://default/{_encoded(session)}"
+
+
+def _encoded(session: str) -> str:
     if session_id(session) is None:
         raise ValueError(f"not a session: {session!r}")
-    encoded = base64.urlsafe_b64encode(session.encode()).decode().rstrip("=")
-    return f"ahp-chat://default/{encoded}"
+    return base64.urlsafe_b64encode(session.encode()).decode().rstrip("=")
+
+
+def worker_chat_uri(session: str, call: str) -> str:
+    """The derived name of the chat in which a tool call's worker runs (W1), as an older VS Code window derives it.
+
+    Raises ValueError if `session` is no session's URI.
+    """
+    return f"ahp-chat://subagent/{_encoded(session)}/{quote(call, safe=_KEPT)}"
+
+
+def opaque_worker_chat_uri(root: str, call: str) -> str:
+    """The same for a session whose chats have opaque names: always the same one for a call of this root chat (W1)."""
+    name = uuid.uuid5(_WORKERS, root + "\n" + call)
+    return f"ahp-chat:/{name}"
 
 
 def session_of_default_chat(chat: str) -> str | None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jupyter_ahp.host.host import Host
-from jupyter_ahp.host.pending import Cause, HandOver, Start, Step, Wait, next_step
+from jupyter_ahp.host.pending import Cause, HandOver, OpenLate, Start, Step, Wait, next_step
 from jupyter_ahp.host.ports import (
     Capabilities,
     Conversation,
@@ -66,6 +66,30 @@ TABLE: list[tuple[str, Json, Cause, str | None, Step]] = [
     ("G3 behind a plain failure too", {**ended("error"), **QUEUE, **STEERED}, "failed", None, Start(STEER)),
     ("G3 waits behind what can be resumed", {**RESUMABLE, **STEERED}, "touched", None, Wait()),
 ]
+
+
+LATE: list[tuple[str, Json, Cause, str | None]] = [
+    ("B9 at once", ended("complete"), "late", None),
+    ("B9 behind a stop, ahead of the queue", {**ended("cancelled"), **QUEUE}, "stopped", None),
+    ("B9 behind a failure", {**ended("error"), **QUEUE}, "failed", None),
+    ("B9 behind what can be resumed", RESUMABLE, "late", None),
+    ("B9 ahead of steering and of the queue", {**ended("complete"), **QUEUE, **STEERED}, "completed", None),
+    ("B9 it is what the backend held", {**ended("complete"), **STEERED}, "late", "steer"),
+]
+
+
+@pytest.mark.parametrize(("state", "cause", "held"), [row[1:] for row in LATE], ids=[row[0] for row in LATE])
+def test_next_step_opens_what_the_backend_began(state: Json, cause: Cause, held: str | None) -> None:
+    assert next_step({"turns": [], **state}, cause, held=held, late=True) == OpenLate()
+
+
+def test_B9_a_late_turn_waits_for_the_one_that_runs_which_steering_goes_into() -> None:
+    for state, step in (({**RUNNING, **QUEUE}, Wait()), ({**RUNNING, **STEERED}, HandOver(STEER))):
+        assert next_step({"turns": [], **state}, "late", held=None, late=True) == step
+
+
+def test_Q2_a_late_turn_that_is_not_there_changes_nothing() -> None:
+    assert next_step({**ended("complete"), **QUEUE}, "late", held=None) == Wait()
 
 
 @pytest.mark.parametrize(
