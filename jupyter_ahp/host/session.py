@@ -39,7 +39,8 @@ _MARKS = (
 )
 PROVISIONAL = "provisionalTitle"
 """In a chat record's `meta`: the title that the chat has of a command, until its first message."""
-_COMPACT = ("resource", "title", "origin", "interactivity", "status")
+_COMPACT = ("resource", "title", "origin", "interactivity", "status", "modifiedAt", "movable")
+"""AHP's `SessionChatSummary`, and beyond it when a chat was last changed and whether it can be moved."""
 
 
 class Session:
@@ -295,7 +296,7 @@ class Session:
             told: Json = {"modifiedAt": self.modified_at}
             if (bits, activity) != before:
                 told |= {"status": bits, "activity": activity or ""}
-            if "status" in changes:
+            if any(key in _COMPACT for key in changes):
                 told["chats"] = self._compact()
             self._tell(**told)
         self._mirror_inputs(chat, state)

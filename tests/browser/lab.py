@@ -58,7 +58,7 @@ class ChatOnPage:
         self.root = root
         self.log = root.get_by_role("log")
         self.composer = root.get_by_role("textbox", name="Message")
-        self.stop = root.get_by_role("button", name=re.compile(r"^Stop( the turn)?$"))
+        self.stop = root.get_by_role("button", name=re.compile(r"^Stop(ping)?( the turn)?$"))
 
     async def say(self, text: str) -> None:
         """Type a message of one or more lines and press Enter."""

@@ -193,6 +193,7 @@ async def test_rows_have_what_windows_read(client: WireClient) -> None:
             "title": "Hello there",
             "origin": {"kind": "user"},
             "status": row["chats"][0]["status"],
+            "modifiedAt": row["modifiedAt"],  # beyond AHP's `SessionChatSummary`, as `movable` is
         }
     ]
 

@@ -174,6 +174,9 @@ export interface SessionChatSummary {
   readonly interactivity?: Interactivity;
   readonly status?: number;
   readonly changes?: ChangesSummary;
+  /** ISO 8601. Said by this package's own host, beyond the protocol; so is `movable`. */
+  readonly modifiedAt?: string;
+  readonly movable?: boolean;
 }
 
 export interface SessionSummary extends SessionMetadata {

@@ -3,6 +3,7 @@ import type { Message } from '@lumino/messaging';
 import React from 'react';
 import type { AhpStore, ChatState, SessionState } from '../ahp';
 import { type ChatRef, ChatView, Context, type ViewHost } from '../view';
+import { activityOf } from '../view/sessions';
 import { chatIcon } from './icon';
 
 /** A chat in the main area. */
@@ -55,10 +56,19 @@ export class ChatPanel extends ReactWidget {
         ? this._store.getState<SessionState>(session)?.chats.find(each => each.resource === chat)
             ?.title
         : undefined;
-      const title =
-        (listed ?? this._store.getState<ChatState>(chat)?.title) || this._host.words.t('New chat');
-      this.title.label = title;
-      this.title.caption = title;
+      const { t } = this._host.words;
+      const state = this._store.getState<ChatState>(chat);
+      const title = (listed ?? state?.title) || t('New chat');
+      const activity = activityOf(state?.status ?? 0);
+      this.title.label = activity === 'input' ? t('Needs you: %1', title) : title;
+      this.title.caption =
+        activity === 'input'
+          ? t('%1, needs you', title)
+          : activity === 'running'
+            ? t('%1, working', title)
+            : activity === 'error'
+              ? t('%1, failed', title)
+              : title;
     };
     look();
     this._unwatch.push(this._store.watch(chat, look));

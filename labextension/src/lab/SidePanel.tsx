@@ -6,6 +6,7 @@ import { ChatsList, type ChatRef, ChatView, Context, type ViewHost } from '../vi
 import { needing } from '../view/sessions';
 import { chatIcon } from './icon';
 import { PopOutButton } from './PopOutButton';
+import { countInTitle } from './windowTitle';
 
 /** The panel at the side: the list of chats, or one of them in its place. */
 export class SidePanel extends ReactWidget {
@@ -32,6 +33,11 @@ export class SidePanel extends ReactWidget {
   override dispose(): void {
     this._unwatch?.();
     super.dispose();
+  }
+
+  /** The chat that is shown; none while the list is. */
+  get chat(): ChatRef | undefined {
+    return this._chat;
   }
 
   showChat(chat: ChatRef): void {
@@ -97,15 +103,17 @@ export class SidePanel extends ReactWidget {
     );
   }
 
-  /** The panel's tab says how many chats need the reader, as long as the list is followed at all. */
+  /** The panel's tab and the window's title say how many chats need the reader, as long as the list is followed at all. */
   private _count({ sessions }: AhpStore): () => void {
     const { t, n } = this._host.words;
+    const sayInTitle = countInTitle(document);
     const say = (): void => {
       const count = needing(sessions.getState().items).length;
       this.title.label = count ? String(count) : '';
       this.title.caption = count
         ? n('Chats with agents: %1 needs you', 'Chats with agents: %1 need you', count)
         : t('Chats with agents');
+      sayInTitle(count);
     };
     say();
     return sessions.watch(say);

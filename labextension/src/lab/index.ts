@@ -14,8 +14,7 @@ import type { Widget } from '@lumino/widgets';
 import type { URI } from '../ahp';
 import { type ChatRef, startChat, wordsOf } from '../view';
 import { setBridge } from '../view/bridge';
-import { toNextCard } from '../view/needs';
-import { firstChat, needing } from '../view/sessions';
+import { sessionOf } from '../view/sessions';
 import { CanvasPanel } from './CanvasPanel';
 import { showChatsInCells } from './cellChat';
 import { ChatPanel } from './ChatPanel';
@@ -23,6 +22,7 @@ import { type Area, CommandIDs } from './commands';
 import { LazyStore } from './connection';
 import { labHost } from './host';
 import { chatIcon } from './icon';
+import { goToNext } from './needs';
 import { SidePanel } from './SidePanel';
 
 const PLUGIN_ID = 'jupyter-ahp:plugin';
@@ -95,7 +95,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     setBridge({ host, connect: store.get, app });
     showChatsInCells(rendermime, { connect: store.get, host });
 
-    const open = (chat: ChatRef, area: Area): void => {
+    const sessionFor = ({ chat, session }: ChatRef): URI | undefined =>
+      session ?? sessionOf(store.get().sessions.getState(), chat);
+    const open = (chat: ChatRef, area: Area): Widget => {
       if (area === 'main' && hasTabs) {
         const known = tracker.find(widget => widget.chat.chat === chat.chat);
         const widget = known ?? new ChatPanel(chat, store.get(), host);
@@ -104,10 +106,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
           void tracker.add(widget);
         }
         shell.activateById(widget.id);
-      } else {
-        shell.activateById(panel.id);
-        panel.showChat(chat);
+        return widget;
       }
+      shell.activateById(panel.id);
+      panel.showChat(chat);
+      return panel;
     };
 
     commands.addCommand(CommandIDs.openChats, {
@@ -152,18 +155,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.nextNeedsYou, {
       label: t('Go to the next question of an agent'),
       execute: () => {
-        const views = [...shown(tracker), ...(panel.isVisible ? [panel] : [])];
-        const focus = document.activeElement;
-        views.sort((a, b) => Number(b.node.contains(focus)) - Number(a.node.contains(focus)));
-        const here = views.find(view => toNextCard(view.node));
-        if (here) {
-          return;
-        }
-        const session = needing(store.get().sessions.getState().items)[0];
-        const chat = session && firstChat(session);
-        if (chat) {
-          open({ chat, session: session.resource }, newArea);
-        }
+        const tabs = shown(tracker).map(({ node, chat }) => ({ node, session: sessionFor(chat) }));
+        const side = { node: panel.node, session: panel.chat && sessionFor(panel.chat) };
+        goToNext(
+          panel.isVisible ? [...tabs, side] : tabs,
+          store.get().sessions.getState().items,
+          chat => open(chat, newArea).node
+        );
       }
     });
 
@@ -208,8 +206,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
 };
 
 /** The chats of the main area that are in sight. */
-function shown(tracker: WidgetTracker<ChatPanel>): Widget[] {
-  const visible: Widget[] = [];
+function shown(tracker: WidgetTracker<ChatPanel>): ChatPanel[] {
+  const visible: ChatPanel[] = [];
   tracker.forEach(widget => void (widget.isVisible && visible.push(widget)));
   return visible;
 }

@@ -1,6 +1,5 @@
 import React, { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { type AgentInfo, type ChatState, Status, type Turn, type URI } from '../ahp';
-import { stop } from './actions';
 import { noteOf } from './agents';
 import { Announcer } from './Announcer';
 import { Canvases } from './Canvases';
@@ -15,6 +14,7 @@ import { NeedsYou } from './NeedsYou';
 import { Origin } from './Origin';
 import { Rewound } from './Rewound';
 import { useSessionOf } from './sessions';
+import { useStop } from './stopping';
 import { Strip } from './Strip';
 import { Transcript } from './Transcript';
 import { useTurnActions } from './turnActions';
@@ -91,6 +91,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
   const [edited, setEdited] = useState<Turn>();
   /** The turns that were stopped here. */
   const stopped = useRef(new Set<string>());
+  const stopping = useStop(chat, stopped.current, setProblem);
   const opener = useRef(onOpen);
   opener.current = onOpen;
   const canOpen = onOpen !== undefined;
@@ -134,10 +135,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
     }
     if (Date.now() - escaped.current < TWICE_MS && turn && running && may('chat:cancel')) {
       escaped.current = 0;
-      stopped.current.add(turn.id);
-      stop(store, chat, turn).catch((error: Error) =>
-        setProblem(t('Not stopped: %1', error.message))
-      );
+      stopping.stop();
     } else {
       escaped.current = Date.now();
     }
@@ -223,6 +221,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
             may={may}
             me={me}
             stopped={stopped.current}
+            stopping={stopping}
             edited={edited}
             onEdited={setEdited}
             box={box}

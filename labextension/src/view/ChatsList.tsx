@@ -1,5 +1,5 @@
-import React, { useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import type { URI } from '../ahp';
+import React, { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import type { SessionChatSummary, SessionSummary, URI } from '../ahp';
 import { useIsOffline } from './connection';
 import { ChatRow, iconOfAgent } from './ChatRow';
 import { ChildRow } from './ChildRow';
@@ -9,6 +9,7 @@ import { useMay } from './grants';
 import { useView } from './host';
 import { Icon } from './Icon';
 import { type Archived, useListActions } from './listActions';
+import { MoveTo } from './MoveTo';
 import { NewChat } from './NewChat';
 import { OfflineStrip } from './OfflineStrip';
 import {
@@ -79,7 +80,13 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
   );
 
   const writes = may('session:write');
-  const { actions, childActions } = useListActions(may, setArchived, setProblem);
+  const [moving, setMoving] = useState<{ chat: SessionChatSummary; session: SessionSummary }>();
+  const askWhere = useCallback(
+    (chat: SessionChatSummary, session: SessionSummary) => setMoving({ chat, session }),
+    []
+  );
+  const { actions, childActions } = useListActions(may, setArchived, setProblem, askWhere);
+  const stay = useFocusThatStays(root);
 
   const inFilter = useMemo(
     () =>
@@ -170,6 +177,24 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
       </div>
       {choosing && agents && (
         <NewChat agents={agents} onStart={start} onClose={() => onChoosing(false)} />
+      )}
+      {moving && (
+        <MoveTo
+          chat={moving.chat}
+          sessions={list.items.filter(
+            each =>
+              each.provider === moving.session.provider &&
+              each.resource !== moving.session.resource &&
+              !isArchived(each)
+          )}
+          onMove={to => {
+            setMoving(undefined);
+            store
+              .moveChat(moving.chat.resource, to, to && lastChat(list.items, to))
+              .catch((error: Error) => setProblem(t('Not moved: %1', error.message)));
+          }}
+          onClose={() => setMoving(undefined)}
+        />
       )}
       {offline && <OfflineStrip />}
       {problem && (
@@ -269,7 +294,9 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
             </div>
             <div
               className="ahp-List-rows"
+              onBlur={stay.onBlur}
               onFocus={event => {
+                stay.onFocus(event);
                 const row = (event.target as HTMLElement).closest<HTMLElement>('[data-session]');
                 if (row) {
                   setAt(row.dataset.session);
@@ -324,7 +351,18 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
                                   chat={chat}
                                   session={summary}
                                   icon={iconOfAgent(summary.provider)}
+                                  time={
+                                    chat.modifiedAt
+                                      ? when(
+                                          new Date(chat.modifiedAt),
+                                          new Date(now),
+                                          words,
+                                          locale
+                                        )
+                                      : ''
+                                  }
                                   current={false}
+                                  beside={chats.map(({ resource }) => resource)}
                                   actions={childActions}
                                 />
                               ))}
@@ -381,6 +419,42 @@ export function ChatsList(props: ChatsListProps): React.ReactElement {
       )}
     </nav>
   );
+}
+
+/** The chat at the end of a session: what is moved there stands behind it. */
+function lastChat(items: readonly SessionSummary[], session: URI): URI | undefined {
+  return items.find(({ resource }) => resource === session)?.chats?.at(-1)?.resource;
+}
+
+/** When the row with the focus goes, archived or deleted, the focus goes to the one in its place: never to the page. */
+function useFocusThatStays(root: React.RefObject<HTMLElement>): {
+  onFocus: (event: React.FocusEvent) => void;
+  onBlur: () => void;
+} {
+  const had = useRef<{ row: HTMLElement; index: number }>();
+  const rows = (): HTMLElement[] => [
+    ...(root.current?.querySelectorAll<HTMLElement>('.ahp-Row') ?? [])
+  ];
+  useLayoutEffect(() => {
+    const { activeElement, body } = document;
+    if (!had.current || (activeElement && activeElement !== body)) {
+      return;
+    }
+    // taken off the page, or put elsewhere on it, it lost the focus without a word
+    const { row, index } = had.current;
+    const left = rows();
+    const next = row.isConnected ? row : left[Math.min(index, left.length - 1)];
+    (
+      next?.querySelector<HTMLElement>('.ahp-Row-title') ?? root.current?.querySelector('button')
+    )?.focus();
+  });
+  return {
+    onFocus: event => {
+      const row = (event.target as HTMLElement).closest<HTMLElement>('.ahp-Row');
+      had.current = row ? { row, index: rows().indexOf(row) } : undefined;
+    },
+    onBlur: () => (had.current = undefined)
+  };
 }
 
 function toggled(folded: ReadonlySet<URI>, session: URI): ReadonlySet<URI> {

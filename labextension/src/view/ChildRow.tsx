@@ -1,5 +1,5 @@
 import React, { useState } from 'react';
-import type { SessionChatSummary, SessionSummary } from '../ahp';
+import type { SessionChatSummary, SessionSummary, URI } from '../ahp';
 import { isRowKey, RenameField } from './ChatRow';
 import { useWords } from './host';
 import { Icon, type IconName } from './Icon';
@@ -13,19 +13,26 @@ export interface ChildActions {
   rename?(chat: SessionChatSummary, title: string): void;
   archive?(chat: SessionChatSummary, isArchived: boolean): void;
   remove?(chat: SessionChatSummary): void;
+  /** Within its session, behind another one; to the front without one. */
+  order?(chat: SessionChatSummary, session: SessionSummary, after: URI | undefined): void;
+  /** To another session: asks which. */
+  move?(chat: SessionChatSummary, session: SessionSummary): void;
 }
 
 interface Props {
   chat: SessionChatSummary;
   session: SessionSummary;
   icon: IconName;
+  time: string;
   current: boolean;
+  /** What is shown above and below it under the session, in order, itself among them. */
+  beside: readonly URI[];
   actions: ChildActions;
 }
 
 /** One chat of several in a session. */
 export const ChildRow = React.memo(function ChildRow(props: Props): React.ReactElement {
-  const { chat, session, icon, current, actions } = props;
+  const { chat, session, icon, time, current, beside, actions } = props;
   const { t } = useWords();
   const [menu, setMenu] = useState(false);
   const [renaming, setRenaming] = useState(false);
@@ -38,8 +45,21 @@ export const ChildRow = React.memo(function ChildRow(props: Props): React.ReactE
   const archive = own ? actions.archive : undefined;
   const remove = own ? actions.remove : undefined;
   const kind = chat.origin?.kind;
+  const order = chat.movable ? actions.order : undefined;
+  const move = chat.movable ? actions.move : undefined;
+  const at = beside.indexOf(chat.resource);
+  const up = at > 0 && order ? () => order(chat, session, beside[at - 2]) : undefined;
+  const down =
+    at < beside.length - 1 && order ? () => order(chat, session, beside[at + 1]) : undefined;
 
   const onKeyDown = (event: React.KeyboardEvent): void => {
+    const places = event.key === 'ArrowUp' ? up : event.key === 'ArrowDown' ? down : undefined;
+    if (event.altKey && places && (event.target as HTMLElement).matches('.ahp-Row-title')) {
+      places();
+      event.preventDefault();
+      event.stopPropagation();
+      return;
+    }
     if (!isRowKey(event)) {
       return;
     }
@@ -69,6 +89,19 @@ export const ChildRow = React.memo(function ChildRow(props: Props): React.ReactE
             icon: 'edit',
             shortcut: 'F2',
             run: () => setRenaming(true)
+          } as const
+        ]
+      : []),
+    ...(up ? [{ label: t('Move up'), icon: 'up', shortcut: t('Alt ↑'), run: up } as const] : []),
+    ...(down
+      ? [{ label: t('Move down'), icon: 'down', shortcut: t('Alt ↓'), run: down } as const]
+      : []),
+    ...(move
+      ? [
+          {
+            label: t('Move to another session…'),
+            icon: 'steer',
+            run: () => move(chat, session)
           } as const
         ]
       : []),
@@ -128,6 +161,7 @@ export const ChildRow = React.memo(function ChildRow(props: Props): React.ReactE
         {activity === 'error' && <Icon name="warn" className="ahp-bad" label={t('Failed')} />}
         {archived && <Icon name="archive" label={t('Archived')} />}
       </span>
+      <time dateTime={chat.modifiedAt}>{time}</time>
       <span className="ahp-Row-tools">
         <IconButton
           icon="more"

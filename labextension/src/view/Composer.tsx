@@ -17,6 +17,8 @@ export interface ComposerProps {
   onSteer?: () => void;
   /** Absent where one may not. */
   onStop?: () => void;
+  /** It was pressed, and the turn has not ended. */
+  stopping?: boolean;
   /** ↑ in an empty box: what waits or was said last comes back. */
   onRecall: () => void;
   /** Attaches files: pasted, dropped or chosen. Absent where that cannot be. */
@@ -44,7 +46,15 @@ export function isComposing(event: { isComposing?: boolean; keyCode?: number }):
 export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
   function Composer(props, ref) {
     const { text, onText, onSend, onSteer, onStop, onRecall, onFiles, onEscape } = props;
-    const { running, offline, editing = false, completion, chips, children } = props;
+    const {
+      running,
+      offline,
+      stopping = false,
+      editing = false,
+      completion,
+      chips,
+      children
+    } = props;
     const words = useWords();
     const { t } = words;
     const own = useRef<HTMLTextAreaElement | null>(null);
@@ -203,9 +213,9 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           {!(queues && !empty) && children}
           {running && !offline && !empty && onStop && (
             <IconButton
-              icon="stop"
+              icon={stopping ? 'spinner' : 'stop'}
               className="ahp-StopBtn"
-              label={t('Stop the turn')}
+              label={stopping ? t('Stopping the turn') : t('Stop the turn')}
               shortcut="Esc Esc"
               onClick={onStop}
             />
@@ -214,8 +224,8 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
           {running && !offline && empty ? (
             onStop && (
               <button type="button" className="ahp-Btn is-small ahp-Stop" onClick={onStop}>
-                <Icon name="stop" />
-                {t('Stop')}
+                <Icon name={stopping ? 'spinner' : 'stop'} />
+                {stopping ? t('Stopping') : t('Stop')}
                 <kbd className="ahp-Kbd" aria-hidden="true">
                   Esc Esc
                 </kbd>

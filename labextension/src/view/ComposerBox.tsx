@@ -12,7 +12,7 @@ import {
   uuid,
   Withdrawn
 } from '../ahp';
-import { resend, type Say, say, stop } from './actions';
+import { resend, type Say, say } from './actions';
 import { unavailable } from './agents';
 import { Chips } from './Chips';
 import { useCompletion } from './completion';
@@ -27,6 +27,7 @@ import { IconButton } from './IconButton';
 import { ModelPicker } from './ModelPicker';
 import { OfflineStrip } from './OfflineStrip';
 import { senderOf } from './people';
+import type { Stop } from './stopping';
 import { Strip } from './Strip';
 import { sentence } from './text';
 import { useChannel, useChat } from './use';
@@ -58,6 +59,7 @@ interface Props {
   me: string | undefined;
   /** The turns that were stopped here; what is stopped in this box is put there. */
   stopped: Set<string>;
+  stopping: Stop;
   /** The turn whose message is edited, to be sent again in its place. */
   edited: Turn | undefined;
   onEdited: (turn: Turn | undefined) => void;
@@ -69,7 +71,7 @@ interface Props {
 
 /** The composer with what stands above it: what is wrong, what is edited, what waits, who else types. */
 export function ComposerBox(props: Props): React.ReactElement {
-  const { chat, agent, running, may, me, stopped, edited, onEdited } = props;
+  const { chat, agent, running, may, me, stopped, stopping, edited, onEdited } = props;
   const { box, onSent, problem, onProblem } = props;
   const { store, host } = useView();
   const { t } = host.words;
@@ -87,7 +89,6 @@ export function ComposerBox(props: Props): React.ReactElement {
   const models = agent?.models ?? [];
   const model = [chosen, lastModel].find(id => id && models.some(each => each.id === id));
   const missing = agent && unavailable(agent);
-  const stopping = useRef(false);
   const sentHere = useRef(new Set<string>());
   const toBox = (): void => box.current?.focus();
   const steerable = takesSteering(agent) && may('chat:send');
@@ -180,15 +181,7 @@ export function ComposerBox(props: Props): React.ReactElement {
     });
 
   const onStop = (): void => {
-    const turn = store.getState<ChatState>(chat)?.activeTurn;
-    if (!turn || stopping.current) {
-      return;
-    }
-    stopping.current = true;
-    stopped.add(turn.id);
-    stop(store, chat, turn)
-      .catch((error: Error) => onProblem(t('Not stopped: %1', sentence(error.message))))
-      .finally(() => (stopping.current = false));
+    stopping.stop();
     toBox();
   };
 
@@ -311,6 +304,7 @@ export function ComposerBox(props: Props): React.ReactElement {
         onSend={send}
         onSteer={steerable && !slotTaken ? onSteer : undefined}
         onStop={may('chat:cancel') ? onStop : undefined}
+        stopping={stopping.stopping}
         onRecall={recall}
         onFiles={onFiles}
         onEscape={edited ? leaveEdited : undefined}

@@ -45,6 +45,7 @@ export type IconName =
   | 'terminal'
   | 'thought'
   | 'tool'
+  | 'up'
   | 'warn';
 
 /** An icon in the text colour; with a `label` it is an image for readers, else hidden from them. */

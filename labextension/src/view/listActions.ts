@@ -1,5 +1,5 @@
 import { useMemo } from 'react';
-import type { AhpAction, URI } from '../ahp';
+import type { AhpAction, SessionChatSummary, SessionSummary, URI } from '../ahp';
 import type { RowActions } from './ChatRow';
 import type { ChildActions } from './ChildRow';
 import type { May } from './grants';
@@ -16,7 +16,8 @@ export interface Archived {
 export function useListActions(
   may: May,
   onArchived: (archived: Archived | undefined) => void,
-  onProblem: (problem: string) => void
+  onProblem: (problem: string) => void,
+  onMove: (chat: SessionChatSummary, session: SessionSummary) => void
 ): { readonly actions: RowActions; readonly childActions: ChildActions } {
   const { store, host } = useView();
   const { t } = host.words;
@@ -80,7 +81,12 @@ export function useListActions(
         ? {
             // on the channel of a chat it is the chat's own title
             rename: ({ resource }, title) =>
-              store.dispatch(resource, { type: 'session/titleChanged', title })
+              store.dispatch(resource, { type: 'session/titleChanged', title }),
+            order: ({ resource: chat }, { resource: session }, after) =>
+              void store
+                .moveChat(chat, session, after)
+                .catch((error: Error) => onProblem(t('Not moved: %1', error.message))),
+            move: onMove
           }
         : {}),
       ...(marks
@@ -94,5 +100,5 @@ export function useListActions(
         : {})
     };
     return { actions, childActions };
-  }, [store, host, t, writes, marks, disposes, onArchived, onProblem]);
+  }, [store, host, t, writes, marks, disposes, onArchived, onProblem, onMove]);
 }

@@ -69,6 +69,23 @@ export function needing(items: readonly SessionSummary[]): readonly SessionSumma
   return items.filter(({ status }) => activityOf(status) === 'input');
 }
 
+/** The session in which something waits for a person behind that one, round about; the first without one. */
+export function nextNeeding(
+  items: readonly SessionSummary[],
+  session: URI | undefined
+): SessionSummary | undefined {
+  const waiting = needing(items);
+  const at = waiting.findIndex(({ resource }) => resource === session);
+  return waiting[(at + 1) % waiting.length];
+}
+
+/** The chat of a session that waits for a person; else the one that opens. */
+export function needingChat(summary: SessionSummary): URI | undefined {
+  const chats = shownChats(summary, true);
+  const waits = chats.find(({ status }) => activityOf(status ?? 0) === 'input');
+  return waits?.resource ?? firstChat(summary);
+}
+
 export type GroupName = 'needs' | 'running' | 'today' | 'earlier';
 
 export interface Group {

@@ -107,6 +107,27 @@ describe('a chat', () => {
     expect(log().querySelector('article')).toBeNull();
   });
 
+  it('says at a second press of Stop how far that is, and takes it back when the turn has ended', async () => {
+    const { world, settle, sent } = await showChat();
+    world.host.emit(CHAT, started('t1'));
+    await settle();
+    world.host.silent = true;
+    const press = (name: RegExp): void =>
+      void fireEvent.click(screen.getByRole('button', { name }));
+    press(/^Stop/);
+    await act(() => new Promise(settled => setTimeout(settled, 450)));
+    press(/^Stopping/);
+    expect(screen.getByRole('alert').textContent).toMatch(
+      /The server was asked to stop the turn 0\.\d s ago and has not answered\./
+    );
+    expect(sent('chat/turnCancelled')).toHaveLength(1);
+    world.host.silent = false;
+    world.host.emit(CHAT, { type: 'chat/turnCancelled', turnId: 't1', duration: 900 });
+    await settle();
+    expect(screen.queryByRole('alert')).toBeNull();
+    expect(screen.queryByRole('button', { name: /^Stop/ })).toBeNull();
+  });
+
   it('stops by the button, and by Esc Esc', async () => {
     const { world, settle, sent } = await showChat();
     world.host.emit(CHAT, started('t1'));

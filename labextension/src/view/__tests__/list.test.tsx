@@ -271,6 +271,83 @@ describe('the list of chats', () => {
     expect(screen.queryByRole('link')).toBeNull();
   });
 
+  it('U12 moves a chat up and down by keys and menu, to another session, and to one of its own', async () => {
+    const chats: SessionSummary['chats'] = [
+      { resource: 'ahp-chat:/1', title: 'Outline', status: 33 },
+      { resource: 'ahp-chat:/a', title: 'First', status: 33, movable: true },
+      { resource: 'ahp-chat:/b', title: 'Second', status: 33, movable: true }
+    ];
+    const target: SessionSummary['chats'] = [{ resource: 'ahp-chat:/t', title: 'Target chat' }];
+    const { world, settle } = await listed([
+      summary('1', { title: 'Thesis', chats }),
+      summary('2', { title: 'Target', chats: target }),
+      summary('3', { title: 'Other agent', provider: 'echo' })
+    ]);
+    let refusal: string | undefined;
+    world.host.answers['moveChat'] = () =>
+      refusal
+        ? { error: { code: -32004, message: refusal } }
+        : { result: { session: 'ahp-session:/2' } };
+    const moved = (): unknown[] =>
+      world.socket.requests('moveChat').map(({ params }) => [params.channel, params.destination]);
+    const session = 'ahp-session:/1';
+    const second = (): HTMLElement => screen.getByRole('link', { name: 'Second' });
+    fireEvent.keyDown(second(), { key: 'ArrowUp', altKey: true });
+    await settle();
+    expect(moved()).toEqual([['ahp-chat:/b', { kind: 'session', session, after: 'ahp-chat:/1' }]]);
+    const menu = (title: string): void =>
+      void fireEvent.click(screen.getByRole('button', { name: `More for ${title}` }));
+    menu('First');
+    fireEvent.click(screen.getByRole('menuitem', { name: /^Move down/ }));
+    await settle();
+    expect(moved().at(-1)).toEqual([
+      'ahp-chat:/a',
+      { kind: 'session', session, after: 'ahp-chat:/b' }
+    ]);
+
+    menu('Second');
+    fireEvent.click(screen.getByRole('menuitem', { name: 'Move to another session…' }));
+    const dialog = screen.getByRole('dialog', { name: 'Move “Second”' });
+    expect(within(dialog).getAllByRole('radio')).toHaveLength(2); // no other agent's
+    fireEvent.click(within(dialog).getByRole('radio', { name: 'Target' }));
+    fireEvent.click(within(dialog).getByRole('button', { name: 'Move' }));
+    await settle();
+    expect(moved().at(-1)).toEqual([
+      'ahp-chat:/b',
+      { kind: 'session', session: 'ahp-session:/2', after: 'ahp-chat:/t' }
+    ]);
+
+    refusal = 'A turn is running in this chat.';
+    menu('Second');
+    fireEvent.click(screen.getByRole('menuitem', { name: 'Move to another session…' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Move' }));
+    await settle();
+    expect(moved().at(-1)).toEqual(['ahp-chat:/b', { kind: 'newSession' }]);
+    expect(screen.getByRole('alert').textContent).toContain(
+      'Not moved: A turn is running in this chat.'
+    );
+    // the session's own chat stays where it is
+    menu('Outline');
+    expect(screen.queryByRole('menuitem', { name: /^Move/ })).toBeNull();
+  });
+
+  it('has the focus on the next row when the one with the focus goes', async () => {
+    const { world, settle } = await listed(['1', '2', '3'].map(id => summary(id)));
+    const link = (id: string): HTMLElement => screen.getByRole('link', { name: `Chat ${id}` });
+    const remove = async (id: string): Promise<void> => {
+      world.host.notify('root/sessionRemoved', { session: `ahp-session:/${id}` });
+      await settle();
+    };
+    link('2').focus();
+    await remove('2');
+    expect(document.activeElement).toBe(link('3'));
+    await remove('3');
+    expect(document.activeElement).toBe(link('1'));
+    link('1').blur();
+    await remove('1');
+    expect(document.activeElement).toBe(document.body);
+  });
+
   it('says which chat could not be read, and that nothing was written over it', async () => {
     await show(<List />, world => {
       world.host.sessionPages = [
