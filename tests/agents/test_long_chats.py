@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from pydantic_ai.toolsets import FunctionToolset
 
 from jupyter_ahp.agents.assistant import AssistantAgent
 from jupyter_ahp.agents.assistant.history import LEFT_OUT
 from jupyter_ahp.agents.base import Json, Prompt
 from tests.agents.conftest import MakeAssistant
 from tests.agents.recording import RecordingSink, failure, tell, turn
+from tests.agents.some_tools import Made
 from tests.mock_model import MockModel
 
 HISTORY = [turn(f"{number} " + "why " * 100, f"{number} " + "because " * 50) for number in range(8)]
@@ -85,20 +85,16 @@ async def test_a_turn_that_is_resumed_is_kept_whole(agent: AssistantAgent, model
 
 
 async def test_what_a_tool_did_is_not_done_again(make_assistant: MakeAssistant, model: MockModel) -> None:
-    runs: list[int] = []
-
-    def look(at: int) -> str:
+    async def look(at: int) -> str:
         """Look at it."""
-        runs.append(at)
         return "seen"
 
-    toolset = FunctionToolset[None]()
-    toolset.add_function(look, name="look")
-    agent = make_assistant(models=[{"base_url": model.base_url, "model": model.model}], toolsets=[toolset])
+    tool = Made(look)
+    agent = make_assistant(models=[{"base_url": model.base_url, "model": model.model}])
     ask = '!!tool look {"at": 1}\n!!overflow 12\n!!text Well.'
-    sink = await tell(agent, ask, history=HISTORY)
+    sink = await tell(agent, ask, history=HISTORY, tools=[tool])
     assert sink.text == "Well."
-    assert runs == [1]
+    assert tool.calls == [{"at": 1}]
     assert [len(request.body["messages"]) for request in model.requests] == [18, 20, 10]
     assert [text for role, text in model.requests[-1].texts if role == "tool"] == ["seen"]
     assert [part["kind"] for part in sink.parts] == ["toolCall", "systemNotification", "markdown"]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from pydantic_ai.toolsets import FunctionToolset
 
 from jupyter_ahp.agents.assistant import AssistantAgent
 from jupyter_ahp.agents.assistant.history import GO_ON, STOPPED
@@ -23,6 +22,7 @@ from jupyter_ahp.agents.base import (
 )
 from tests.agents.conftest import MakeAssistant
 from tests.agents.recording import START, RecordingSink, tell, turn, until
+from tests.agents.some_tools import Made
 from tests.mock_model import MockModel
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
@@ -195,19 +195,20 @@ async def test_G6_a_stop_forgets_it(busy: Talk) -> None:
 
 # ── A run of several steps ───────────────────────────────────────────────────────────────────────────────────────────
 class Adding:
-    """A toolset with one tool, `add`, that waits until the test lets it go."""
+    """One tool, `add`, that waits until the test lets it go."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
-        self.runs = 0
-        self.toolset = FunctionToolset[None]()
-        self.toolset.add_function(self.add, name="add")
+        self.tool = Made(self.add)
 
-    async def add(self, a: int, b: int) -> int:
+    @property
+    def runs(self) -> int:
+        return len(self.tool.calls)
+
+    async def add(self, a: int, b: int) -> str:
         """Add two numbers."""
-        self.runs += 1
         await self.gate.wait()
-        return a + b
+        return str(a + b)
 
 
 @pytest.fixture
@@ -233,9 +234,9 @@ def _anthropic(model: MockModel) -> Json:
 async def test_B15_behind_a_tools_result_and_before_the_next_answer(
     make_assistant: MakeAssistant, model: MockModel, adding: Adding, api: Callable[[MockModel], Json]
 ) -> None:
-    assistant = make_assistant(**api(model), toolsets=[adding.toolset])
+    assistant = make_assistant(**api(model))
     talk = Talk(await assistant.open(START), model)
-    talk.start('!!text I add.\n!!tool add {"a": 2, "b": 3}\n!!text never said')
+    talk.start('!!text I add.\n!!tool add {"a": 2, "b": 3}\n!!text never said', tools=[adding.tool])
     await until(lambda: adding.runs == 1)
     assert await talk.conversation.steer(Steering("s1", "!!text As you like."))
     adding.gate.set()
@@ -247,7 +248,7 @@ async def test_B15_behind_a_tools_result_and_before_the_next_answer(
     assert talk.sink.read == [("s1", 1)]
     assert [part["kind"] for part in talk.sink.parts] == ["markdown", "toolCall", "markdown"]
     call = talk.sink.parts[1]["toolCall"]
-    assert (call["toolName"], call["toolInput"], call["status"]) == ("add", '{"a":2,"b":3}', "completed")
+    assert (call["toolName"], call["toolInput"], call["status"]) == ("add", '{"a": 2, "b": 3}', "completed")
     assert call["content"] == [{"type": "text", "text": "5"}]
     assert talk.sink.parts[-1]["content"] == "As you like."
 
@@ -256,8 +257,10 @@ async def test_a_busy_server_in_the_middle_of_a_run_costs_no_step_twice(
     make_assistant: MakeAssistant, model: MockModel, adding: Adding
 ) -> None:
     adding.gate.set()
-    assistant = make_assistant(**_openai(model), toolsets=[adding.toolset])
-    said = await tell(assistant, '!!tool add {"a": 2, "b": 3}\n!!status 503 2\n!!text Five.')
+    assistant = make_assistant(**_openai(model))
+    said = await tell(
+        assistant, '!!tool add {"a": 2, "b": 3}\n!!status 503 2\n!!text Five.', tools=[adding.tool]
+    )
     assert said.text == "Five."
     assert adding.runs == 1
     assert len(model.requests) == 4

@@ -6,6 +6,8 @@
 | `!!think some words` | streams them as reasoning |
 | `!!chunks 20 0.01` | streams `c0 ` … `c19 `, that many seconds apart |
 | `!!tool add {"a": 1}` | calls that tool; what follows is done when its result is there |
+| `!!and add {"a": 1}` | calls that tool in the same answer as the `!!tool` behind it |
+| `!!no-tools` | 400, it takes no tools, for a request that offers some |
 | `!!delay 0.2` | waits |
 | `!!status 429 2 7` | answers with that status for the first 2 requests (0 or absent: for ever), `retry-after: 7` |
 | `!!overflow 3` | 400, the prompt is longer than the context, for more than 3 messages (absent: for any) |
@@ -35,6 +37,8 @@ WORDS: Final = frozenset(
         "think",
         "chunks",
         "tool",
+        "and",
+        "no-tools",
         "delay",
         "status",
         "overflow",
@@ -49,6 +53,9 @@ WORDS: Final = frozenset(
         "no-usage",
     }
 )
+
+
+CALLS: Final = ("tool", "and")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ def parse(text: str) -> list[Step]:
             break
         if match[1] not in WORDS:
             raise ValueError(f"the mock model knows no !!{match[1]}")
-        rest = match[2] if match[1] == "tool" else match[2].replace("\\n", "\n")
+        rest = match[2] if match[1] in CALLS else match[2].replace("\\n", "\n")
         steps.append(Step(match[1], rest))
     steps.reverse()
     return steps
@@ -81,7 +88,7 @@ def parse(text: str) -> list[Step]:
 
 def behind_calls(steps: list[Step], calls: int) -> list[Step]:
     """The steps that are left when that many tools were called."""
-    called = [index for index, step in enumerate(steps) if step.word == "tool"][:calls]
+    called = [index for index, step in enumerate(steps) if step.word in CALLS][:calls]
     return steps[called[-1] + 1 :] if called else steps
 
 

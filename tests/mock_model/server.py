@@ -265,9 +265,11 @@ class MockModel:
         last, calls = last_words(messages)
         said = self.answers.get(last) or default_answer(last, len(messages))
         steps = behind_calls(parse(last), calls) or [Step("text", said)]
-        await self._play(steps, dialect, reply, messages)
+        await self._play(steps, dialect, reply, messages, offered=bool(request.body.get("tools")))
 
-    async def _play(self, steps: list[Step], dialect: Dialect, reply: Reply, messages: list[Json]) -> None:
+    async def _play(
+        self, steps: list[Step], dialect: Dialect, reply: Reply, messages: list[Json], *, offered: bool
+    ) -> None:
         """Do the steps. Text is held back while no chunk was sent, so that a status can still be answered."""
         conversation = json.dumps(messages)
         reason = "stop"
@@ -281,11 +283,19 @@ class MockModel:
                     for number in range(int(step.number(0, 10))):
                         await dialect.chunk(reply, f"c{number} ", thinking=False)
                         await asyncio.sleep(step.number(1, 0))
-                case "tool":
+                case "tool" | "and":
                     name, _, arguments = step.rest.partition(" ")
                     await dialect.tool(reply, name, arguments or "{}", f"call-{next(self._calls)}")
-                    await dialect.end(reply, "tool", usage=usage)
-                    return
+                    if step.word == "tool":
+                        await dialect.end(reply, "tool", usage=usage)
+                        return
+                case "no-tools":
+                    if offered:
+                        message = f"{self.model} does not support tools"
+                        await reply.json(
+                            400, {"error": {"message": message, "type": "invalid_request_error"}}
+                        )
+                        return
                 case "delay":
                     await asyncio.sleep(step.number(0, 0.1))
                 case "status":
@@ -421,13 +431,16 @@ class OpenAI:
 
     async def tool(self, reply: Reply, name: str, arguments: str, call_id: str) -> None:
         call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-        self._said["tool_calls"] = [call]
+        calls = self._said.setdefault("tool_calls", [])
+        index = len(calls)
+        calls.append(call)
         await self.begin(reply)
         if self._stream:
-            begun = {**call, "index": 0, "function": {"name": name, "arguments": ""}}
+            begun = {**call, "index": index, "function": {"name": name, "arguments": ""}}
             await self._choice(reply, {"tool_calls": [begun]})
             for piece in pieces(arguments):
-                await self._choice(reply, {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+                delta = {"index": index, "function": {"arguments": piece}}
+                await self._choice(reply, {"tool_calls": [delta]})
 
     async def end(self, reply: Reply, reason: str, *, usage: bool) -> None:
         reason = "tool_calls" if reason == "tool" else reason

@@ -14,6 +14,7 @@ import httpx2
 from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
+    IncompleteToolCall,
     ModelAPIError,
     ModelAuthenticationError,
     ModelConnectionError,
@@ -50,6 +51,9 @@ _TOO_LONG = re.compile(
 )
 
 
+_NO_TOOLS = re.compile(r"\b(tools?|tool[_ -]choice|tool[_ -]use|function[_ -]call(ing|s)?)\b", re.I)
+
+
 async def refuse_web_page(response: httpx2.Response) -> None:
     """For an HTTP client: raises `NotAModel` for a page that a proxy, a sign-in or a wrong address gave as an answer."""
     if response.is_success and response.headers.get("content-type", "").startswith("text/html"):
@@ -67,6 +71,15 @@ def too_long(error: Failure) -> bool:
         isinstance(error, ModelHTTPError)
         and error.status_code in (400, 413, 500)
         and bool(_TOO_LONG.search(str(error)))
+    )
+
+
+def takes_no_tools(error: Failure) -> bool:
+    """Whether a request may have been turned down because it offered tools. Servers say so in many words."""
+    return (
+        isinstance(error, ModelHTTPError)
+        and error.status_code in (400, 404, 405, 422, 500, 501)
+        and bool(_NO_TOOLS.search(str(error.body)))
     )
 
 
@@ -140,6 +153,12 @@ def _refusal(error: Failure, endpoint: Endpoint, who: str, safe: str) -> Words |
         case ModelRequestRejectedError():
             return Words(
                 "rejected", f"{who} did not take the request ({_status(error)}): {_said(error)} {safe}", False
+            )
+        case IncompleteToolCall():
+            return Words(
+                "length",
+                f"{who} reached its limit of length while it called a tool, which was not run. What it wrote is kept. "
+                "Ask for less at once.",
             )
         case ContentFilterError():
             return Words(

@@ -13,11 +13,13 @@ from typing import Final, Literal
 from jupyter_ahp.agents.assistant.files import Files, Note, Shown
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.assistant.sizes import estimated_tokens
+from jupyter_ahp.agents.assistant.used import Room, Used, used
 from jupyter_ahp.agents.base import (
     ImageBlock,
     Json,
     Prompt,
     TextBlock,
+    Tool,
     TurnFailed,
     blocks_of,
     steering_of,
@@ -38,6 +40,18 @@ class Said:
     role: Literal["user", "assistant"]
     text: str
     images: tuple[ImageBlock, ...] = ()
+    calls: tuple[Used, ...] = ()
+    """The tools that it called then, with what they said; it went on when it knew that."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.text or self.images or self.calls)
+
+    @property
+    def tokens(self) -> int:
+        """About how many of a model's tokens it takes, without its images."""
+        texts = [self.text, *(f"{call.name} {call.arguments} {call.result}" for call in self.calls)]
+        return sum(map(estimated_tokens, texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +63,7 @@ class Call:
     key: str | None
     instructions: str
     said: Sequence[Said]
-    """The last one is the user's."""
+    """The last one is the user's, or has calls, whose results are the model's to go on from."""
     own: int = 1
     """How many of them, at the end, are this turn's: those are never left out."""
     told: bool = False
@@ -57,6 +71,9 @@ class Call:
     max_tokens: int | None = None
     files: Files = field(default_factory=Files)
     """Reads what a person attaches while it answers."""
+    tools: Sequence[Tool] = ()
+    instructions_alone: str = ""
+    """The instructions for a model that takes no tools, where some would be offered."""
 
 
 def conversation(prompt: Prompt, files: Files, *, vision: bool) -> tuple[list[Said], int]:
@@ -69,23 +86,27 @@ def conversation(prompt: Prompt, files: Files, *, vision: bool) -> tuple[list[Sa
     """
     own = [user_said(prompt.text, files.shown(prompt.blocks), vision=vision)]
     own += _answer(prompt.so_far, files, vision=vision)
-    if own[-1].role == "assistant":
+    if own[-1].role == "assistant" and not own[-1].calls:
         own.append(Said("user", GO_ON))
     if not _merged(own):
         raise TurnFailed("empty", "There is nothing in this message. Write something.")
-    earlier = [_of_turn(turn, prompt, files, vision=vision) for turn in reversed(prompt.history)]
+    room = Room()
+    earlier = [_of_turn(turn, prompt, files, room, vision=vision) for turn in reversed(prompt.history)]
     said = [one for turn in reversed(earlier) for one in turn]
     return _merged([*said, *own]), len(_merged(own))
 
 
-def _of_turn(turn: Json, prompt: Prompt, files: Files, *, vision: bool) -> list[Said]:
+def _of_turn(turn: Json, prompt: Prompt, files: Files, room: Room, *, vision: bool) -> list[Said]:
     """What both sides said in an earlier turn."""
     message = turn.get("message") or {}
     shown = files.shown(blocks_of(message), earlier=True)
     asked = user_said(message.get("text", ""), shown, vision=vision)
-    answer = _answer(turn.get("responseParts") or [], files, vision=vision, earlier=True)
+    answer = _answer(turn.get("responseParts") or [], files, vision=vision, room=room)
     if turn.get("state") == "cancelled" and answer and answer[-1].role == "assistant":
-        answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
+        if answer[-1].calls:
+            answer.append(Said("assistant", STOPPED))
+        else:
+            answer[-1] = Said("assistant", f"{answer[-1].text}\n\n{STOPPED}")
     return [Said("user", prompt.prefaces.get(turn["id"], "")), asked, *answer]
 
 
@@ -95,25 +116,37 @@ def instructions(standing: str, prompt: Prompt) -> str:
     return f"{standing}\n\n{preface}" if preface else standing
 
 
-def _answer(parts: Sequence[Json], files: Files, *, vision: bool, earlier: bool = False) -> list[Said]:
-    """What was said in a turn behind its message: the answer, and at its place what a person steered it with (B15).
+def _answer(parts: Sequence[Json], files: Files, *, vision: bool, room: Room | None = None) -> list[Said]:
+    """What was said in a turn behind its message: the answer with the tools that were called, and at its place what a
+    person steered it with (B15). `room`: for the calls of an earlier turn.
 
     A part that went on after an error follows without a break.
     """
     said: list[Said] = []
     text = ""
+    calls: list[Used] = []
     went_on = False
+
+    def spoken() -> None:
+        nonlocal text, calls
+        said.append(Said("assistant", text.strip(), calls=tuple(calls)))
+        text, calls = "", []
+
     for part in parts:
         if part.get("kind") == "markdown":
+            if calls:
+                spoken()
             text += part.get("content", "") if went_on or not text else f"\n\n{part.get('content', '')}"
+        elif part.get("kind") == "toolCall":
+            if (call := used(part["toolCall"], room)) is not None:
+                calls.append(call)
         elif message := steering_of(part):
-            said += [Said("assistant", text.strip())]
-            shown = files.shown(blocks_of(message), earlier=earlier)
+            spoken()
+            shown = files.shown(blocks_of(message), earlier=room is not None)
             said += [user_said(message.get("text", ""), shown, vision=vision)]
-            text = ""
         went_on = part.get("kind") == "error"
-    said.append(Said("assistant", text.strip()))
-    return [one for one in said if one.text or one.images]
+    spoken()
+    return [one for one in said if not one.is_empty]
 
 
 def user_said(text: str, blocks: Sequence[Shown], *, vision: bool) -> Said:
@@ -148,11 +181,12 @@ def _longest_fence(text: str) -> int:
 def _merged(said: Sequence[Said]) -> list[Said]:
     merged: list[Said] = []
     for one in said:
-        if not one.text and not one.images:
+        if one.is_empty:
             continue
-        if merged and merged[-1].role == one.role:
+        if merged and merged[-1].role == one.role and not merged[-1].calls:
             last = merged.pop()
-            one = Said(one.role, f"{last.text}\n\n{one.text}", last.images + one.images)
+            text = f"{last.text}\n\n{one.text}" if last.text and one.text else last.text or one.text
+            one = Said(one.role, text, last.images + one.images, one.calls)
         merged.append(one)
     return merged
 
@@ -163,7 +197,7 @@ def fit(said: Sequence[Said], tokens: int, own: int = 1) -> list[Said]:
     kept: list[Said] = []
     room = tokens
     for one in reversed(said):
-        room -= estimated_tokens(one.text)
+        room -= one.tokens
         if room < 0:
             break
         kept.append(one)
@@ -192,7 +226,7 @@ def was_told(prompt: Prompt) -> bool:
 
 
 def all_tokens(said: Sequence[Said]) -> int:
-    return sum(estimated_tokens(one.text) for one in said)
+    return sum(one.tokens for one in said)
 
 
 def _round(number: int) -> str:

@@ -6,6 +6,7 @@ Retries are ours, not the SDKs': the person sees them, and none happens once a w
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,8 +18,6 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
-    BinaryContent,
-    FunctionToolCallEvent,
     FunctionToolResultEvent,
     ModelMessage,
     ModelRequest,
@@ -29,7 +28,8 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ThinkingPart,
     ThinkingPartDelta,
-    UserContent,
+    ToolCallPart,
+    ToolCallPartDelta,
     UserPromptPart,
 )
 from pydantic_ai.models import Model
@@ -39,24 +39,28 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.toolsets import AbstractToolset
-from pydantic_ai.usage import RunUsage
+from pydantic_ai.usage import RunUsage, UsageLimits
 
 from jupyter_ahp.agents.assistant.failures import (
     FAILURES,
     explain,
     refuse_web_page,
+    takes_no_tools,
     too_long,
     unfinished,
     wait_before_retry,
 )
 from jupyter_ahp.agents.assistant.files import Files, in_time
 from jupyter_ahp.agents.assistant.history import Call, Said, all_tokens, fit, left_out, user_said
+from jupyter_ahp.agents.assistant.messages import content_of, messages_of
 from jupyter_ahp.agents.assistant.models import Endpoint
-from jupyter_ahp.agents.base import Steering, ToolCall, TurnSink
+from jupyter_ahp.agents.assistant.toolset import Offered
+from jupyter_ahp.agents.base import Steering, Tool, ToolCall, TurnFailed, TurnSink
 
 ATTEMPTS: Final = 5
 CONNECT_SECONDS: Final = 15.0
+MOST_STEPS: Final = 200
+"""Requests of one turn: a model that goes round in circles stops there, and a person may let it go on."""
 NO_KEY: Final = "none"
 """What is sent where an API needs no key: the SDKs insist on one."""
 
@@ -75,6 +79,10 @@ class Run:
     """What of the chat these begin with."""
     told: bool
     """The person knows that the beginning of the chat is left out."""
+    tools: Sequence[Tool]
+    """What the model is offered: none if it takes none."""
+    steps: int = 0
+    """Requests that were answered."""
     usage: RunUsage = field(default_factory=RunUsage)
     attempt: int = 1
     """Which one to have that request answered."""
@@ -83,21 +91,19 @@ class Run:
     came: bool = False
     """Something came, of this or an earlier answer of the turn."""
     calls: dict[str, ToolCall] = field(default_factory=dict)
-    """The tool calls that run, by the model's id of them."""
+    """The tool calls of the answer that came last, by the model's id of them."""
+    writing: dict[int, ToolCall] = field(default_factory=dict)
+    """Those that it still writes, by their place in it."""
 
 
 class Runtime:
-    """Asks models and streams what they say. Holds the connections; `close` ends them.
+    """Asks models and streams what they say. Holds the connections; `close` ends them."""
 
-    `toolsets`: what the model may call.
-    """
-
-    def __init__(
-        self, *, stall_seconds: float, backoff_seconds: float, toolsets: Sequence[AbstractToolset[None]] = ()
-    ) -> None:
+    def __init__(self, *, stall_seconds: float, backoff_seconds: float) -> None:
         self._stall_seconds = stall_seconds
         self._backoff_seconds = backoff_seconds
-        self._toolsets = list(toolsets)
+        self._without_tools: set[Endpoint] = set()
+        """Models that were seen to take none."""
         self._clients: dict[bool, httpx2.AsyncClient] = {}
         self._models: dict[tuple[Endpoint, str, str | None], Model] = {}
 
@@ -105,15 +111,22 @@ class Runtime:
         """Stream one answer into the sink. Raises `TurnFailed`. Being cancelled closes the connection.
 
         Each request carries what is in `steering` when it goes out, and takes it out of there (B15). What comes in behind
-        the last request stays there: there is no request for its sake alone.
+        the last request stays there: there is no request for its sake alone. A model whose server takes no tools is
+        asked without, from then on.
         """
-        run = Run(call, sink, steering, [_message(said) for said in call.said], call.said, call.told)
+        tools = () if call.endpoint in self._without_tools else call.tools
+        messages = messages_of(call.said, tools=bool(tools))
+        run = Run(call, sink, steering, messages, call.said, call.told, tools)
         while True:
             try:
                 await self._go_on(run)
                 break
             except FAILURES as error:
                 if not run.heard and too_long(error) and _forget(run):
+                    continue
+                if run.tools and not run.steps and not run.heard and takes_no_tools(error):
+                    run.tools = ()
+                    run.messages = messages_of(run.said, tools=False)
                     continue
                 wait = wait_before_retry(error, run.attempt, self._backoff_seconds)
                 if run.heard or wait is None or run.attempt == ATTEMPTS:
@@ -137,28 +150,49 @@ class Runtime:
     async def _go_on(self, run: Run) -> None:
         """From the request that is to be answered to the answer that calls no tool."""
         call = run.call
-        agent = Agent(self._model(call), instructions=call.instructions, toolsets=self._toolsets, retries=0)
+        offered = Offered(run.tools, partial(_begun, run), vision=call.endpoint.vision)
+        instructions = call.instructions if run.tools else call.instructions_alone or call.instructions
+        agent = Agent(
+            self._model(call),
+            instructions=instructions,
+            toolsets=[offered] if run.tools else [],
+            # A tool that there is not is told to the model as often as it asks for one; `MOST_STEPS` ends that.
+            retries={"tools": MOST_STEPS, "output": 0},
+        )
         settings = ModelSettings(max_tokens=call.max_tokens) if call.max_tokens else ModelSettings()
+        limits = UsageLimits(request_limit=None)
         async with agent.iter(
-            message_history=run.messages, usage=run.usage, model_settings=settings
+            message_history=run.messages, usage=run.usage, model_settings=settings, usage_limits=limits
         ) as steps:
             async for node in steps:
                 if Agent.is_model_request_node(node):
+                    if run.steps == MOST_STEPS:
+                        raise _too_many_steps()
                     await _steer(node.request, run)
                     run.messages, run.heard = [*steps.all_messages(), node.request], False
                     if run.attempt == 1:
                         run.sink.activity("Thinking")
+                    run.calls.clear()
                     async with node.stream(steps.ctx) as stream:
                         async for event in stream:
                             _say_left_out(run)
                             _report(event, run)
                         response = stream.response
                     _report_end(response, run)
+                    self._note_tools(run)
                     run.attempt, run.heard = 1, True
+                    run.steps += 1
                 elif Agent.is_call_tools_node(node):
                     async with node.stream(steps.ctx) as events:
                         async for event in events:
-                            _report_call(event, run)
+                            _report_result(event, run)
+
+    def _note_tools(self, run: Run) -> None:
+        """A model that would not be offered tools answered without them: so it is from now on."""
+        endpoint = run.call.endpoint
+        if run.call.tools and not run.tools and endpoint not in self._without_tools:
+            self._without_tools.add(endpoint)
+            run.sink.notice(f"{endpoint.model} takes no tools: it answers from what it is told alone.")
 
     def _model(self, call: Call) -> Model:
         found = (call.endpoint, call.base_url, call.key)
@@ -205,7 +239,7 @@ async def _steer(request: ModelRequest, run: Run) -> None:
         if run.steering.get(message_id) is not message:  # taken back, or changed, while its files were read
             continue
         said = user_said(message.text, shown, vision=run.call.endpoint.vision)
-        request.parts = [*request.parts, UserPromptPart(_content(said))]
+        request.parts = [*request.parts, UserPromptPart(content_of(said))]
         del run.steering[message_id]
         run.sink.steering_read(message_id)
 
@@ -216,7 +250,8 @@ def _forget(run: Run) -> bool:
     if len(run.said) == own:
         return False
     kept = fit(run.said, all_tokens(run.said) // 2, own) or run.said[-own:]
-    run.messages = run.messages[len(run.said) - len(kept) :]
+    dropped = run.said[: len(run.said) - len(kept)]
+    run.messages = run.messages[len(messages_of(dropped, tools=bool(run.tools))) :]
     run.said = kept
     return True
 
@@ -244,6 +279,14 @@ def _report(event: object, run: Run) -> None:
         ) if thought:
             run.heard = run.came = True
             run.sink.reasoning(thought)
+        case PartStartEvent(index=index, part=ToolCallPart() as part):
+            run.heard = run.came = True
+            run.sink.activity(None)
+            tool = next((tool for tool in run.tools if tool.name == part.tool_name), None)
+            call = run.writing[index] = run.calls[part.tool_call_id] = _call(run, part.tool_name, tool)
+            call.input(_written(part.args))
+        case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)) if index in run.writing:
+            run.writing[index].input(_written(args))
 
 
 def _report_end(response: ModelResponse, run: Run) -> None:
@@ -262,29 +305,37 @@ def _report_end(response: ModelResponse, run: Run) -> None:
         raise unfinished(run.call.endpoint.model)
 
 
-def _report_call(event: object, run: Run) -> None:
+def _report_result(event: object, run: Run) -> None:
+    """A call that no tool of ours took, such as one of a tool that there is not, is told to people here."""
     match event:
-        case FunctionToolCallEvent(part=called):
-            call = run.sink.tool(called.tool_name, title=called.tool_name)
-            call.run(f"Running {called.tool_name}", tool_input=called.args_as_json_str())
-            run.calls[called.tool_call_id] = call
         case FunctionToolResultEvent(part=result):
-            text = result.model_response_str(wrap_if_error=False)
-            call = run.calls.pop(result.tool_call_id)
-            if result.outcome == "success":
-                call.done(f"Ran {result.tool_name}", content=[{"type": "text", "text": text}])
-            else:
-                call.failed(f"{result.tool_name} did not work", error=text)
+            call = run.calls.get(result.tool_call_id)
+            if call is not None and not call.over:
+                words = str(result.content)
+                call.failed(f"{result.tool_name}: not done", error=words)
 
 
-def _message(said: Said) -> ModelMessage:
-    if said.role == "assistant":
-        return ModelResponse(parts=[TextPart(said.text)])
-    return ModelRequest(parts=[UserPromptPart(_content(said))])
+def _begun(run: Run, call_id: str, tool: Tool) -> ToolCall:
+    """The call that people see since the model began to write it."""
+    if call_id not in run.calls:
+        run.calls[call_id] = _call(run, tool.name, tool)
+    return run.calls[call_id]
 
 
-def _content(said: Said) -> str | list[UserContent]:
-    if not said.images:
-        return said.text
-    images = [BinaryContent(data=image.data, media_type=image.media_type) for image in said.images]
-    return [*images, said.text] if said.text else list(images)
+def _call(run: Run, name: str, tool: Tool | None) -> ToolCall:
+    title, contributor = (tool.title, tool.contributor) if tool is not None else (name, None)
+    return run.sink.tool(name, title=title, contributor=contributor)
+
+
+def _written(arguments: str | dict[str, object] | None) -> str:
+    """What a model wrote of a call's arguments, as people watch it."""
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments or ""
+
+
+def _too_many_steps() -> TurnFailed:
+    return TurnFailed(
+        "steps",
+        f"The model called tools {MOST_STEPS} times in this turn and is not done. What it did is kept. "
+        "Let it go on, or say what it should do differently.",
+        resumable=True,
+    )
