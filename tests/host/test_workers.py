@@ -29,6 +29,7 @@ from jupyter_ahp.store.files import FileStore
 from tests.host.harness import (
     NEWER,
     ROOT,
+    TOOLS,
     Failing,
     Scripted,
     WireClient,
@@ -38,6 +39,7 @@ from tests.host.harness import (
     quiet,
     started,
     until,
+    use,
 )
 
 S, T = "ahp-session:/s", "ahp-session:/t"
@@ -337,6 +339,50 @@ async def test_W4_what_it_asks_is_answered_at_every_depth_and_shows_in_the_sessi
     worker.done()
     strings.words.put_nowait("done")
     await until(ended(client, chat))
+    await agree(host, client, other)
+
+
+async def test_W4_a_client_runs_its_tool_for_a_worker_and_a_person_confirms_the_result_there(
+    host: Host, agent: Scripted, client: WireClient, other: WireClient
+) -> None:
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        call, worker = delegated(sink)
+        told = await use(prompt, worker.sink, "read_cell")
+        worker.sink.markdown(told.text)
+        worker.done()
+        call.done("Delegated")
+
+    agent.capabilities, agent.play = TOOLS, play
+    chat = await client.create(S)
+    await other.subscribe(S)
+    await client.announce(S, {"name": "read_cell", "annotations": {"readOnlyHint": True}})
+    await client.start(chat, "go")
+    await until(lambda: len(client.state(S)["chats"]) == 2)
+    worker = client.state(S)["chats"][1]["resource"]
+    for each in (client, other):
+        await each.subscribe(worker)
+    await client.call_in(worker, "running")
+    (needed,) = other.state(S)["inputNeeded"]
+    assert (needed["kind"], needed["chat"], needed["clientId"]) == (
+        "toolClientExecution",
+        worker,
+        client.client_id,
+    )
+    result = {"success": True, "pastTenseMessage": "Read", "content": [{"type": "text", "text": "df"}]}
+    forged = await other.of_call(worker, "chat/toolCallComplete", result=result)
+    assert "another client's" in forged["rejectionReason"]
+
+    said = await client.of_call(
+        worker, "chat/toolCallComplete", result=result, requiresResultConfirmation=True
+    )
+    assert "rejectionReason" not in said
+    await other.call_in(worker, "pending-result-confirmation")
+    await other.of_call(worker, "chat/toolCallResultConfirmed", approved=True)
+    await until(ended(client, chat))
+
+    assert answer_of(last(client, worker)) == "df"
+    assert not other.state(S).get("inputNeeded")
+    await quiet(host)
     await agree(host, client, other)
 
 

@@ -382,6 +382,13 @@ def pending_removed(state: Json, action: Json) -> Json:
     return {**state, "queuedMessages": drop(state.get("queuedMessages", []), action["id"], "id") or None}
 
 
+def background_gone(state: Json, action: Json) -> Json:
+    """A list that was emptied stays, empty."""
+    if "backgroundWork" not in state:
+        return state
+    return {**state, "backgroundWork": drop(state["backgroundWork"], action["id"], "id")}
+
+
 def reordered(state: Json, action: Json) -> Json:
     by_id = {waiting["id"]: waiting for waiting in state.get("queuedMessages", [])}
     order = [name for name in dict.fromkeys(action["order"]) if name in by_id]
@@ -435,6 +442,11 @@ CHAT: dict[str, Callable[[Json, Json], Json]] = {
     "chat/turnsLoaded": turns_loaded,
     "chat/activityChanged": lambda state, action: {**state, "activity": action.get("activity")},
     "chat/movableChanged": lambda state, action: {**state, "movable": action["movable"]},
+    "chat/backgroundWorkSet": lambda state, action: {
+        **state,
+        "backgroundWork": put(state.get("backgroundWork", []), action["work"], "id"),
+    },
+    "chat/backgroundWorkRemoved": background_gone,
     "chat/draftChanged": lambda state, action: {**state, "draft": action.get("draft")},
     "chat/isReadChanged": lambda state, action: mark(state, READ, action["isRead"]),
     "chat/isArchivedChanged": lambda state, action: mark(state, ARCHIVED, action["isArchived"]),

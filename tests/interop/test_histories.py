@@ -28,6 +28,7 @@ WORDS = (
     "fail it broke",
     "stumble over it",
     "think {}",
+    "delegate {0} say {0}",
 )
 
 

@@ -13,6 +13,8 @@
 | `listen` | waits for a steering message, reads it and says it |
 | `deaf 0.5` | takes steering and reads none for so many seconds, then ends |
 | `late name` | calls a tool that ends only when the turn was stopped |
+| `delegate call line; line` | has a worker do these lines, as that tool call |
+| `launch call line; line` | the same in the background; when it is through, the agent comes back in a turn of its own |
 | `fail words` | fails for good; `stumble words` fails so that it can be resumed |
 | `lives` | says how many conversations were opened for this chat in this server |
 """
@@ -88,6 +90,8 @@ class Strings(Conversation):
         self._directories = start.directories
         self._takes = False
         self._steered: asyncio.Queue[Steering] = asyncio.Queue()
+        self._host = start.host
+        self._behind: set[asyncio.Task[None]] = set()
 
     async def steer(self, message: Steering) -> bool:
         if self._takes:
@@ -98,12 +102,48 @@ class Strings(Conversation):
         if prompt.resumed:
             sink.markdown("and on it goes")
             return
-        for line in prompt.text.splitlines():
+        await self._play(sink, prompt.text.splitlines())
+
+    async def close(self) -> None:
+        for task in self._behind:
+            task.cancel()
+
+    async def _play(self, sink: TurnSink, lines: list[str]) -> None:
+        for line in lines:
             word, _, rest = line.partition(" ")
             do = getattr(self, f"_{word}", None)
             if do is not None:
                 await do(sink, rest)
             await asyncio.sleep(0)
+
+    async def _delegate(self, sink: TurnSink, rest: str) -> None:
+        name, script = rest.split(maxsplit=1)
+        call = sink.tool("delegate", title="Delegate", call_id=name)
+        call.run("Delegating", tool_input=script)
+        worker = sink.worker(call, script, title=f"Scout {name}", agent_name="scout")
+        await self._play(worker.sink, script.split("; "))
+        worker.done()
+        call.done("Delegated")
+
+    async def _launch(self, sink: TurnSink, rest: str) -> None:
+        name, script = rest.split(maxsplit=1)
+        call = sink.tool("delegate", title="Delegate", call_id=name)
+        call.run("Launching", tool_input=script)
+
+        async def stop() -> None:
+            task.cancel()
+
+        worker = sink.worker(call, script, title=f"Scout {name}", background=True, stop=stop)
+
+        async def work() -> None:
+            await self._play(worker.sink, script.split("; "))
+            worker.done()
+            self._host.late_turn(f"Scout {name} is back", lambda sink: self._say(sink, "so it is"))
+
+        task = asyncio.create_task(work())
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        call.done("Launched")
 
     async def _say(self, sink: TurnSink, rest: str) -> None:
         for word in re.findall(r"\S+\s*", rest):
