@@ -18,6 +18,7 @@ from .line import ended, finish
 from .model import Part, Question, ToolCallPart, Turn, part_of
 from .opening import add_chat, refusing, session_of
 from .places import Kind
+from .show import SHOW, Canvas, shown
 from .waiting import AsyncWaiting
 from .window import Window
 
@@ -271,6 +272,48 @@ class AsyncChat(Window):
         except ProtocolError as error:
             raise Refused(error.message, code=error.code, data=error.data) from error
         return int(answer["turns"])
+
+    # ── showing ──────────────────────────────────────────────────────────────────────────────────────────────────
+    async def show(self, value: Any, *, title: str | None = None, canvas: Canvas | None = None) -> Canvas:
+        """Show something beside the chat, to everybody who watches it.
+
+            canvas = await chat.show(df, title="Sales")
+            await chat.show(df.head(), canvas=canvas)  # in its place
+
+        `value` is a table (pandas, polars; its first thousand rows), a figure (matplotlib, plotly), a file (by its path),
+        Markdown or HTML, the port of a web app on the server's machine, or whatever shows itself in a notebook. A page
+        reaches no network. It is gone with the chat and with the server. Raises `Refused`, in the host's words.
+        """
+        return await self.show_drawn(await asyncio.to_thread(shown, value), title, canvas)
+
+    async def show_drawn(self, drawn: Json, title: str | None, canvas: Canvas | None) -> Canvas:
+        """The same of what `shown` made of it."""
+        await self
+        request = {
+            **drawn,
+            "key": str(uuid.uuid4()),
+        }  # asked again, should the answer be lost, it is one canvas
+        if title is not None:
+            request["title"] = title
+        if canvas is not None:
+            request["canvas"] = canvas.uri
+        return Canvas(str((await self._ask(SHOW, request))["canvas"]))
+
+    async def unshow(self, canvas: Canvas) -> None:
+        """Take away what `show` showed. Raises `Refused` when it is gone."""
+        await self
+        try:
+            await self._ask(SHOW, {"canvas": canvas.uri})
+        except Refused as refusal:
+            if not isinstance(refusal.__cause__, AskedTwice):  # else it went the first time
+                raise
+
+    async def _ask(self, method: str, params: Json) -> Any:
+        """A request about this chat. Raises `Refused` with the host's words."""
+        try:
+            return await self._connection.request(method, {"channel": self.uri, **params})
+        except ProtocolError as error:
+            raise Refused(error.message, code=error.code, data=error.data) from error
 
     # ── what a turn asks ─────────────────────────────────────────────────────────────────────────────────────────
     async def answer(

@@ -15,6 +15,7 @@ from .host import Host
 from .model import ChatSummary, Message, Origin, Part, Question, ToolCallPart, Turn
 from .places import Kind
 from .progress import Progress
+from .show import Canvas, shown
 from .waiting import AsyncWaiting
 from .window import ChatState
 
@@ -285,6 +286,28 @@ class Chat:
         self._run(
             self.async_chat.approve(call, approved, option=option, edited_input=edited_input, reason=reason)
         )
+
+    def show(self, value: Any, *, title: str | None = None, canvas: Canvas | None = None) -> Canvas:
+        """Show something beside the chat, to everybody who watches it.
+
+            canvas = chat.show(df, title="Sales")
+            chat.show(df.head(), canvas=canvas)  # in its place
+
+        `value` is a table (pandas, polars; its first thousand rows), a figure (matplotlib, plotly), a file (by its path),
+        Markdown or HTML, the port of a web app on the server's machine, or whatever shows itself in a notebook. A page
+        reaches no network. It is gone with the chat and with the server. Raises `Refused`, in the host's words.
+        """
+        drawn = shown(value)  # here: some things can be drawn on the thread that made them only
+        return self._run(self.async_chat.show_drawn(drawn, title, canvas))
+
+    def unshow(self, canvas: Canvas) -> None:
+        """Take away what `show` showed. Raises `Refused` when it is gone."""
+        self._run(self.async_chat.unshow(canvas))
+
+    @property
+    def canvases(self) -> list[Canvas]:
+        """What is shown beside the chat, whoever showed it, in the order in which it was opened."""
+        return self.async_chat.canvases
 
     def rename(self, title: str) -> None:
         """Give the chat a title."""

@@ -23,6 +23,7 @@ from .mirror import Mirror
 from .model import ChatSummary, Doing, Origin, Turn, doing, summary_of, turn_of
 from .opening import Mirrors, create, entry_of, find_chat, find_session, refusing, session_of
 from .places import waiting_in
+from .show import Canvas
 from .waiting import AsyncWaiting
 
 Json: TypeAlias = dict[str, Any]
@@ -242,6 +243,11 @@ class Window:
         return [
             AsyncWaiting(line, kind, entry["id"], entry["message"]) for kind, entry in waiting_in(line.state)
         ]
+
+    @property
+    def canvases(self) -> list[Canvas]:
+        """What is shown beside the chat, whoever showed it, in the order in which it was opened."""
+        return [Canvas(entry["resource"]) for entry in self._chat.state.get("canvases", ())]
 
     @property
     def draft(self) -> str:

@@ -212,9 +212,7 @@ class Canvases:
     def check_room(self, drawn: HostCanvas, size: int) -> None:
         """Whether a page of so many bytes may be kept. Raises `CanvasError`."""
         if size > LONGEST:
-            raise CanvasError(
-                f"The page is too large: {size:,} bytes, of {LONGEST:,} at most. Serve it yourself, and give its `url`."
-            )
+            raise CanvasError(f"The page is too large: {size:,} bytes, of {LONGEST:,} at most.")
         others = sum(len(other.page or b"") for other in self._canvases.values() if other is not drawn)
         if others + size > _ALL_PAGES:
             raise CanvasError("All canvases together take too much memory: close some first.")

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from .events import Events
-from .ports import Agent, Canvas, Command, CommandHandler, EventName, Listener, ToolFactory, Undo
+from .ports import Agent, Canvas, Command, CommandHandler, EventName, Listener, ShowHandler, ToolFactory, Undo
 from .slash import Commands
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Extensions:
         self._host = host
         self.commands = Commands()
         self.events = Events()
+        self.shows: tuple[str, ShowHandler] | None = None
+        """The plugin that shows what Python asks for, if there is one."""
 
     def add_agent(self, agent: Agent) -> Undo:
         if not isinstance(agent, Agent):
@@ -70,6 +72,16 @@ class Extensions:
 
         async def undo() -> None:
             self.commands.remove(command)
+
+        return undo
+
+    def add_show(self, plugin: str, handler: ShowHandler) -> Undo:
+        if self.shows is not None:
+            raise ValueError(f"The plugin {self.shows[0]} shows already what Python asks for.")
+        self.shows = plugin, handler
+
+        async def undo() -> None:
+            self.shows = None
 
         return undo
 

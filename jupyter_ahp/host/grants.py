@@ -148,6 +148,7 @@ TAKES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "chat/isArchivedChanged": ("chat:mark",),
         "chat/truncated": ("chat:truncate",),
         "x-jupyter-ahp/undoRewind": ("chat:truncate",),
+        "x-jupyter-ahp/show": ("chat:send",),  # and what it reads
         # Terminals, and the server's files.
         "createTerminal": ("terminal:create",),
         "disposeTerminal": ("terminal:dispose",),
@@ -196,6 +197,9 @@ def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...
     match name:
         case "subscribe":
             return to_read(content["channel"])
+        case "x-jupyter-ahp/show":
+            if content.get("path") is not None:
+                needed += ("resource:read",)
         case "createChat":
             if content.get("initialMessage") is not None:
                 needed += ("chat:send",)

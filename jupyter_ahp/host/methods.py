@@ -35,6 +35,7 @@ from .ports import Json, StoreError
 from .resources import RESOURCES
 from .rewind import UNDO_REWIND
 from .session import Session
+from .showing import SHOW, show
 from .workers import NO_STOP, workers_of
 
 _PAGE = 50  # turns in a page
@@ -510,6 +511,7 @@ METHODS: Methods = {
     "disposeChat": (dispose_chat, True),
     "moveChat": (move_chat, True),
     UNDO_REWIND: (undo_rewind, True),
+    SHOW: (show, False),
     "fetchTurns": (fetch_turns, True),
     "completions": (completions, False),
     **RESOURCES,

@@ -16,6 +16,7 @@ from jupyter_ahp.host.ports import (
     EventName,
     Extensible,
     Listener,
+    ShowHandler,
     Tool,
     Undo,
 )
@@ -78,6 +79,10 @@ class PluginHost:
         behind the name ("[path]").
         """
         self._keep(self._host.add_command(self.name, Command(name, description, argument_hint), handler))
+
+    def register_show(self, handler: ShowHandler) -> None:
+        """Show what `chat.show(…)` in Python asks for. One plugin does: the built-in `preview`, unless it is left out."""
+        self._keep(self._host.add_show(self.name, handler))
 
     def on(self, event: EventName, handler: Listener) -> None:
         """Have `handler` told of every `event`, in order, one after the other: see `Event`."""

@@ -20,7 +20,7 @@ from jupyter_ahp.host.ports import Extensible
 from .host import PluginHost
 
 GROUP: Final = "jupyter_ahp.plugins"
-BUILT_IN: Final[Mapping[str, str]] = MappingProxyType({})
+BUILT_IN: Final[Mapping[str, str]] = MappingProxyType({"preview": "jupyter_ahp.plugins.preview:register"})
 """Name to `module:register`."""
 _PATIENCE = 10.0
 """Seconds that a plugin has to register."""

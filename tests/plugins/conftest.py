@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema  # noqa: F401  (the first call of a tool imports it, which takes seconds on a busy machine)
 import pytest
 
 from jupyter_ahp.host.host import Host

@@ -43,6 +43,8 @@ from .plugins import (
     EventName,
     Extensible,
     Listener,
+    ShowHandler,
+    ShowRequest,
     Undo,
 )
 from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unreadable
@@ -85,6 +87,8 @@ __all__ = [
     "Pty",
     "Ptys",
     "SessionRecord",
+    "ShowHandler",
+    "ShowRequest",
     "Start",
     "Steering",
     "Store",

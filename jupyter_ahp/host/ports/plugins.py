@@ -75,6 +75,30 @@ returns its answer, since the sink belongs to the event loop.
 """
 
 
+# ── Things that Python shows ─────────────────────────────────────────────────────────────────────────────────────
+@dataclass(frozen=True, slots=True)
+class ShowRequest:
+    """What `chat.show(…)` in Python asks for (`x-jupyter-ahp/show`): one of `html`, `markdown`, `path` and `port`."""
+
+    chat: str
+    """The chat's URI."""
+    directories: Sequence[str]
+    """Absolute paths that the chat works in. May be empty."""
+    title: str = ""
+    html: str | None = None
+    markdown: str | None = None
+    path: str | None = None
+    port: int | None = None
+    key: str | None = None
+    """Asked for twice under one key, as after a lost answer, it is one canvas."""
+    canvas: str | None = None
+    """The canvas to show it in, or (with nothing to show) to close; None: a new one."""
+
+
+ShowHandler: TypeAlias = Callable[[ShowRequest], Awaitable[Canvas]]
+"""Shows it; gives the canvas. Raises `CanvasError` with words."""
+
+
 # ── Events ───────────────────────────────────────────────────────────────────────────────────────────────────────
 EventName: TypeAlias = Literal[
     "session_start",
@@ -129,6 +153,8 @@ class Extensible(Protocol):
     def add_tools(self, factory: ToolFactory) -> Undo: ...
 
     def add_command(self, plugin: str, command: Command, handler: CommandHandler) -> Undo: ...
+
+    def add_show(self, plugin: str, handler: ShowHandler) -> Undo: ...
 
     def listen(self, plugin: str, event: EventName, listener: Listener) -> Undo: ...
 
