@@ -333,6 +333,7 @@ def requests(chat: str) -> list[tuple[str, str, Json]]:
         ("chat:dispose", "disposeChat", {"channel": chat}),
         ("session:write", "moveChat", {"channel": chat, "destination": {"kind": "session", "session": S}}),
         ("chat:truncate", "x-jupyter-ahp/undoRewind", {"channel": chat}),
+        ("chat:send", "x-jupyter-ahp/show", {"channel": chat, "html": "x"}),
         ("chat:turns", "fetchTurns", {"channel": chat}),
         ("terminal:create", "createTerminal", {"channel": "ahp-terminal:/t", "claim": CLAIM}),
         ("terminal:dispose", "disposeTerminal", {"channel": "ahp-terminal:/t"}),
@@ -379,8 +380,9 @@ async def test_P2_P9_and_nothing_more(serve: MakeHost) -> None:
         if method in ("authenticate", "moveChat", "x-jupyter-ahp/undoRewind"):
             words = "no agent asked for a token, the default chat does not move, nothing was rewound"
             assert (await ana.fails(method, **params)).code == -32602, words
-        elif method == "createTerminal":
-            assert (await ana.fails(method, **params)).code == -32601, "this host has no terminals"
+        elif method in ("createTerminal", "x-jupyter-ahp/show"):
+            words = "this host has no terminals, and no plugins"
+            assert (await ana.fails(method, **params)).code == -32601, words
         elif "esource" in method or method == "disposeTerminal":
             assert (await ana.fails(method, **params)).code == -32008, "there is nothing"
         else:
