@@ -1,4 +1,5 @@
-import React, { useEffect, useState } from 'react';
+import React, { type RefObject, useCallback, useEffect, useRef, useState } from 'react';
+import { flushSync } from 'react-dom';
 import { type CanvasState, isNotFound, type URI } from '../ahp';
 import { useView } from './host';
 import { useChannel, useSubscription } from './use';
@@ -65,6 +66,53 @@ function usePage(canvas: URI, state: CanvasState | undefined): string | undefine
   return page;
 }
 
+/** Messages in one second over which a page does nothing but keep this one busy: nobody here listens to it. */
+const FLOOD = 250;
+
+/**
+ * Whether the page in a frame sends so many messages that it has to go; `again` lets it try once more. A browser delivers
+ * them all, whoever sends them and whoever listens, so that a flood would leave this page no time.
+ */
+function useFlood(frame: RefObject<HTMLIFrameElement>): [flooded: boolean, again: () => void] {
+  const [flooded, setFlooded] = useState(false);
+  useEffect(() => {
+    if (flooded) {
+      return;
+    }
+    let since = 0;
+    let count = 0;
+    const hear = (event: MessageEvent): void => {
+      const page = frame.current?.contentWindow;
+      if (!page || !isWithin(event.source as Window | null, page)) {
+        return;
+      }
+      event.stopImmediatePropagation(); // whatever it says, it is not for what else is on this page
+      const now = performance.now();
+      if (now - since > 1000) {
+        since = now;
+        count = 0;
+      }
+      count += 1;
+      if (count === FLOOD) {
+        flushSync(() => setFlooded(true)); // later there may be no time
+      }
+    };
+    window.addEventListener('message', hear, true);
+    return () => window.removeEventListener('message', hear, true);
+  }, [frame, flooded]);
+  return [flooded, useCallback(() => setFlooded(false), [])];
+}
+
+/** Whether a window is that page, or in a frame of its own. */
+function isWithin(source: Window | null, page: Window): boolean {
+  for (let at = source; at; at = at.parent === at ? null : at.parent) {
+    if (at === page) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /**
  * A plugin's page, which nobody here has to trust: it may run its scripts, and has no origin. So it has no cookies and no
  * storage, reads nothing of this page or its server, opens nothing, asks nothing, sends no form and leads nowhere. It
@@ -80,6 +128,23 @@ export function CanvasFrame(props: {
   const { state, gone, problem } = canvas;
   const address = frameAddress(state?.url);
   const page = usePage(uri, gone ? undefined : state);
+  const frame = useRef<HTMLIFrameElement>(null);
+  const [flooded, again] = useFlood(frame);
+  if (flooded && !gone) {
+    return (
+      <div className="ahp-CanvasGone" style={{ height }} role="alert">
+        <p>
+          <b>{t('This canvas was stopped.')}</b>{' '}
+          {t('It sent so many messages that nothing else here had any time.')}
+        </p>
+        <div>
+          <button type="button" className="ahp-Btn is-small" onClick={again}>
+            {t('Show it again')}
+          </button>
+        </div>
+      </div>
+    );
+  }
   if (gone || !state || !(address || page !== undefined)) {
     const words = gone
       ? t('This canvas was closed.')
@@ -98,6 +163,7 @@ export function CanvasFrame(props: {
   }
   return (
     <iframe
+      ref={frame}
       className="ahp-CanvasFrame"
       style={{ height }}
       title={state.title || t('Canvas')}
