@@ -12,9 +12,8 @@ import binascii
 import os
 import stat
 from typing import Final, Literal, TypeAlias
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
+from .paths import path_of
 from .ports import Block, ImageBlock, Json, PathBlock, TextBlock
 
 IMAGE_LIMIT: Final = 5 * 1024 * 1024
@@ -116,16 +115,3 @@ def content(path: str) -> bytes | None:
             return file.read(IMAGE_LIMIT + 1)
         except OSError:
             return None
-
-
-def path_of(uri: str) -> str | None:
-    """The path that a `file:` URI names here; None for any other."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return None
-    if parts.scheme != "file":
-        return None
-    if parts.netloc in ("", "localhost"):
-        return url2pathname(parts.path)
-    return f"//{parts.netloc}{unquote(parts.path)}" if os.name == "nt" else None

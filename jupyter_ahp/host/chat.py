@@ -162,7 +162,10 @@ class Chat:
     async def _load(self) -> None:
         elsewhere = self.session.read_only is not None
         try:
-            stored = await self.store.load_chat(self.session.id, self.uri)
+            if self.session.found is not None:
+                stored = await self.session.host.catalogue.transcript(self.session)
+            else:
+                stored = await self.store.load_chat(self.session.id, self.uri)
         except StoreError as error:
             raise ProtocolError(INTERNAL_ERROR, f"This chat could not be read: {error}") from error
         if self._closed:
@@ -316,6 +319,7 @@ class Chat:
         if admit is None:
             raise Refused(f"This host does not act on {kind}.")
         await self.loaded()
+        await self.session.take()
         if self.session.read_only is not None:
             raise Refused(self.session.read_only)
         if kind in _OF_PEOPLE and is_worker(self.state):
@@ -694,6 +698,11 @@ class Chat:
             channel, self.channel = self.channel, None
             for watcher in channel.watchers:
                 watcher.send_away("this chat was changed by another server: reconnect for a snapshot")
+
+    def stale(self) -> None:
+        """It was changed elsewhere: read it again when somebody asks for it, unless somebody looks at it now."""
+        if self.idle:
+            self.channel = None
 
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[None]:

@@ -12,14 +12,14 @@ import uuid
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..protocol import status, uris
 from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
 from .canvases import Canvases
-from .catalogue import Catalogue
+from .catalogue import Catalogue, is_half_taken
 from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
 from .connection import Client, Connection
@@ -80,6 +80,8 @@ class HostOptions:
     """What the clients' sockets take as one message, to be told to them; None: nobody knows."""
     ptys: Ptys | None = None
     """Where terminals and `!` commands run; None: there are none here, and a leading `!` is plain text."""
+    closed_chats: Literal["hidden", "delete"] = "hidden"
+    """What becomes of the conversation that a backend keeps of a chat that is closed (U9)."""
     on_activity: Callable[[], None] | None = None
     """Called when a turn starts, while one runs (every few seconds), and when it ends."""
 
@@ -164,6 +166,8 @@ class Host:
         for count, record in enumerate(records):
             if count % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # thousands of sessions must not hold up the server
+            if is_half_taken(record):
+                continue
             if not isinstance(record, Unreadable):
                 try:
                     self.settle(record)
@@ -325,6 +329,11 @@ class Host:
             self.canvases.end_of_chat(chat)
         await session.close(gone=True)
         await self.terminals.end_of_session(session.uri)
+        if session.found is not None:
+            self.catalogue.let_go(session)
+            return
+        for chat in session.chats.values():
+            await chat.memory.let_go()
         try:
             await self.store.delete_session(session.id)
         except StoreError as error:
@@ -366,6 +375,8 @@ class Host:
         kind = uris.channel_kind(uri)
         if kind == "root":
             return self.root
+        if kind in ("session", "chat"):
+            await self.catalogue.find(uri)
         if kind == "session":
             session = self.session_named(uri)
             if session is not None:

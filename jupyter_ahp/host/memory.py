@@ -260,23 +260,14 @@ class Memory:
         self._chat.saver.soon()
 
     # ── the end of the chat ──────────────────────────────────────────────────────────────────────────────────
-    async def delete(self) -> None:
-        """The chat is closed for good, and so are its backend's conversations of it (U9, `delete`). Raises nothing."""
-        agent = self._agent
-        if agent is None or not agent.capabilities.delete:
+    async def let_go(self) -> None:
+        """The chat is closed for good: its conversations stay with the backend and are never listed, or go (U9)."""
+        agent, host = self._agent, self._chat.session.host
+        if host.options.closed_chats != "delete" or agent is None or not agent.capabilities.delete:
             return
-        for memory in rewind.own_memories(self._record):
-            if await self._is_to_be_copied(memory):
-                continue
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    await agent.delete(memory)
-            except Exception:
-                log.exception(
-                    "The agent of %s did not delete the conversation %s: it stays, and is not listed",
-                    self._chat.uri,
-                    memory,
-                )
+        record = await self._chat.known_record()
+        memories = rewind.own_memories(record) if record is not None else []
+        host.catalogue.delete(agent, [one for one in memories if not await self._is_to_be_copied(one)])
 
     async def _is_to_be_copied(self, memory: str) -> bool:
         """Whether a fork of this chat begins with a copy of it, and was not opened yet."""

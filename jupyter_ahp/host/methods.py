@@ -227,6 +227,8 @@ async def list_sessions(connection: Connection, params: Json) -> Json:
     """Newest first. The order is taken at the first page, so what moves meanwhile is neither repeated nor lost."""
     host = connection.host
     cursor = params.get("cursor")
+    if not cursor:
+        await host.catalogue.read()
     if cursor:
         try:
             listed = connection.listings.pop(cursor)
@@ -282,7 +284,10 @@ async def create_session(connection: Connection, params: Json) -> None:
     client = connection.client
     older = client is not None and client.older_window
     chat = uris.default_chat_uri(uri) if older else uris.new_chat_uri()
-    config = {**_defaults(connection, provider, params.get("config") or {}), **(params.get("config") or {})}
+    config = {
+        **connection.host.roster.defaults(provider, params.get("config") or {}),
+        **(params.get("config") or {}),
+    }
     session = host.new_session(session_id, provider, chat, directories, config)
     try:
         if await host.store.session(session_id) is not None:  # another server on this store made it
@@ -319,20 +324,11 @@ async def dispose_session(connection: Connection, params: Json) -> None:
     await connection.host.dispose(session)
 
 
-def _defaults(connection: Connection, provider: str, chosen: Json) -> Json:
-    schema = connection.host.roster.schema(provider, chosen)
-    return {
-        key: prop["default"]
-        for key, prop in schema.get("properties", {}).items()
-        if prop.get("default") is not None
-    }
-
-
 async def resolve_session_config(connection: Connection, params: Json) -> Json:
     provider = _provider(connection, params, "")
     chosen = params.get("config") or {}
     schema = connection.host.roster.schema(provider, chosen)
-    return {"schema": schema, "values": {**_defaults(connection, provider, chosen), **chosen}}
+    return {"schema": schema, "values": {**connection.host.roster.defaults(provider, chosen), **chosen}}
 
 
 async def session_config_completions(connection: Connection, params: Json) -> Json:
@@ -355,7 +351,7 @@ async def create_chat(connection: Connection, params: Json) -> Later | None:
         return None
     if uris.channel_kind(chat) != "chat" or uris.session_of_default_chat(chat) is not None:
         raise invalid_params(f"{chat} cannot name another chat of a session.")
-    await session.open()
+    await session.take()
     if session.closed:
         raise channel_not_found(uri)
     if session.read_only is not None:
@@ -428,7 +424,7 @@ async def move_chat(connection: Connection, params: Json) -> Json:
             raise channel_not_found(named)
         target = found
     for session in (chat.session, target):
-        await session.open()
+        await session.take()
         if session.read_only is not None:
             raise ProtocolError(INVALID_REQUEST, session.read_only)
     try:

@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit
 from ..protocol import uris
 from ..protocol.errors import INTERNAL_ERROR, NOT_FOUND, PERMISSION_DENIED, ProtocolError, invalid_params
 from . import fileops
-from .attachments import path_of
 from .canvases import CANVAS
 from .connection import Connection, Methods
+from .paths import path_of
 from .ports import Json
 
 _T = TypeVar("_T")

@@ -60,6 +60,11 @@ class Roster:
             schema = {**NO_SETTINGS}
         return with_setting(schema) if agent is not None and agent.capabilities.tools else schema
 
+    def defaults(self, provider: str, chosen: Json) -> Json:
+        """What the settings of a new session are where nothing is chosen."""
+        properties = self.schema(provider, chosen).get("properties", {})
+        return {key: prop["default"] for key, prop in properties.items() if prop.get("default") is not None}
+
     def info(self, agent: Agent) -> Json:
         """`AgentInfo`. At least one model, and `protectedResources` always: clients take their absence for a gate."""
         probe = self.probed(agent.provider)

@@ -9,11 +9,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from ..protocol import status, uris
-from ..protocol.errors import INVALID_PARAMS, ProtocolError, channel_not_found
+from ..protocol.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
 from .approvals import SessionApprovals
@@ -22,7 +20,8 @@ from .channels import Channel
 from .chat import Chat, Refused, empty_summary
 from .clienttools import tools_problem
 from .inputs import needed
-from .ports import Agent, ChatRecord, Json, SessionRecord, StoreError
+from .paths import path_of
+from .ports import Agent, ChatRecord, Found, Json, SessionRecord, StoreError
 from .saver import Saver
 from .workers import is_worker
 
@@ -39,6 +38,8 @@ _MARKS = (
 )
 PROVISIONAL = "provisionalTitle"
 """In a chat record's `meta`: the title that the chat has of a command, until its first message."""
+_ANNOUNCEMENTS = ("session/activeClientSet", "session/activeClientRemoved")
+"""What concerns those who are here, and nothing that is kept."""
 _COMPACT = ("resource", "title", "origin", "interactivity", "status", "modifiedAt", "movable")
 """AHP's `SessionChatSummary`, and beyond it when a chat was last changed and whether it can be moved."""
 
@@ -46,7 +47,15 @@ _COMPACT = ("resource", "title", "origin", "interactivity", "status", "modifiedA
 class Session:
     """One session of the catalogue. `open` takes it for this server; until then it is only listed."""
 
-    def __init__(self, host: Host, record: SessionRecord, *, used: bool, lifecycle: str = "ready") -> None:
+    def __init__(
+        self,
+        host: Host,
+        record: SessionRecord,
+        *,
+        used: bool,
+        lifecycle: str = "ready",
+        found: Found | None = None,
+    ) -> None:
         self.host = host
         self.id = record.id
         self.provider = record.provider
@@ -62,8 +71,11 @@ class Session:
         """Why nothing can be changed in it here."""
         self.closed = False
         """It is not here any more."""
+        self.found = found
+        """What its agent's catalogue says of it, while another program made it and nothing of it is in the store (U5)."""
         self.uri = uris.session_uri(record.id)
-        self._opening = asyncio.Lock()
+        self.opening = asyncio.Lock()
+        """Held while it becomes this server's."""
         self._opened = False
         self._coming: list[Json] = []
         """Summaries of chats that are being stored before they are told of."""
@@ -121,7 +133,12 @@ class Session:
     def paths_of(self, chat: Chat) -> list[str]:
         """The absolute paths that a chat works in (U11)."""
         chosen = self.summary_of(chat.uri).get("workingDirectories", self.directories)
-        return [url2pathname(urlsplit(uri).path) for uri in chosen if uri.startswith("file:")]
+        return [path for uri in chosen if (path := path_of(uri)) is not None]
+
+    @property
+    def paths(self) -> list[str]:
+        """The absolute paths of its directories."""
+        return [path for uri in self.state["workingDirectories"] if (path := path_of(uri)) is not None]
 
     def status(self) -> tuple[int, str | None]:
         """Its status bits and activity, from its chats (AHP 3.3); the marks are its own.
@@ -171,8 +188,8 @@ class Session:
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def open(self) -> None:
         """Take it for this server; if another has it, it is read-only here (design, *Store*). Raises nothing."""
-        async with self._opening:
-            if self.closed or (self._opened and self.read_only is None):
+        async with self.opening:
+            if self.closed or self.found is not None or (self._opened and self.read_only is None):
                 return
             try:
                 owner = await self.host.store.claim(self.id)
@@ -182,6 +199,41 @@ class Session:
                 owner = str(error)
             self._opened = True
             self.read_only = f"This session is read-only here. {owner}" if owner else None
+
+    async def take(self) -> None:
+        """Take it for this server, to change it: one that another program made comes into the store.
+
+        Raises `ProtocolError` when that cannot be done.
+        """
+        await self.open()
+        if self.found is not None:
+            try:
+                await self.host.catalogue.adopt(self)
+            except (Refused, StoreError) as error:
+                raise ProtocolError(INVALID_REQUEST, str(error)) from error
+
+    def took(self) -> None:
+        """It is in the store now."""
+        self.found = None
+        self._opened = True
+
+    def found_again(self, found: Found) -> None:
+        """What the catalogue says of it now."""
+        before, self.found = self.found, found
+        if before == found or self.found is None:
+            return
+        for chat in self.chats.values():
+            changes = {"title": found.title.strip(), "modifiedAt": found.modified_at}
+            self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": changes})
+            chat.stale()
+        if found.title.strip() != self.state["title"]:
+            self._publish({"type": "session/titleChanged", "title": found.title.strip()})
+        self._tell(title=self.state["title"], modifiedAt=self.modified_at, chats=self._compact())
+
+    @property
+    def watched(self) -> bool:
+        """Somebody looks at it, or at a chat of it."""
+        return self.channel.watched or any(not chat.idle for chat in self.chats.values())
 
     async def _catch_up(self) -> None:
         """What another server did with it since the catalogue was read, before it becomes ours. Raises `StoreError`."""
@@ -266,13 +318,13 @@ class Session:
         )
 
     async def _save(self) -> None:
-        if self._opened and self.read_only is None:
+        if self._opened and self.read_only is None and self.found is None:
             await self.host.store.put_session(self.record())
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────
     def _publish(self, action: Json, origin: Json | None = None) -> Any:
         envelope = self.host.hub.publish(self.channel, action, origin)
-        if action["type"] not in ("session/activeClientSet", "session/activeClientRemoved"):
+        if action["type"] not in _ANNOUNCEMENTS:
             self.saver.soon()
         return envelope
 
@@ -452,6 +504,7 @@ class Session:
         await self.saver.now()
         failed: StoreError | None = None
         for chat in chats:
+            await chat.memory.let_go()
             try:
                 await self.host.store.delete_chat(self.id, chat.uri)
             except StoreError as error:
@@ -471,8 +524,10 @@ class Session:
                 return  # on no channel any more (AHP 1.8)
             if self.read_only is not None:
                 raise Refused(self.read_only)
+            if action["type"] not in _ANNOUNCEMENTS:
+                await self.take()
             self._admit(sender, client_seq, action)
-        except Refused as refusal:
+        except (Refused, ProtocolError) as refusal:
             sender.reject(self.uri, action, client_seq, str(refusal))
         except Exception as error:
             log.exception("%s on %s failed", action.get("type"), self.uri)

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..protocol.errors import ProtocolError
-from .attachments import BECAME, SNAPSHOT, Became, became, content, image_type, inline, path_of
+from .attachments import BECAME, SNAPSHOT, Became, became, content, image_type, inline
+from .paths import path_of
 from .ports import Json
 
 if TYPE_CHECKING:

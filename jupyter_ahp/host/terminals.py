@@ -14,8 +14,6 @@ import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from ..protocol import uris
 from ..protocol.errors import (
@@ -30,6 +28,7 @@ from ..protocol.validate import rejection
 from . import clock
 from .channels import Channel
 from .envelope import Envelope
+from .paths import path_of
 from .ports import Json, Launch, Pty, Ptys
 from .screen import Directory, Executed, Finished, Marks, Printed, Title, plain
 
@@ -331,7 +330,7 @@ class Terminals:
             session = self.session_of(params["claim"])
             path = first_path(self.host, session.directories if session is not None else [])
         else:
-            path = url2pathname(urlsplit(asked).path) if asked.startswith("file:") else asked
+            path = path_of(asked) if asked.startswith("file:") else asked
         if path is None or not os.path.isabs(path) or not os.path.isdir(path):
             raise invalid_params(f"There is no directory {asked or path} for a terminal to start in.")
         return path
@@ -453,8 +452,7 @@ def first_path(host: Host, directories: list[str]) -> str | None:
     """Where the terminals of a session with these directories begin: the first of them (M5), if it is one of this machine."""
     if not directories:
         return host.options.default_directory or os.path.expanduser("~")
-    parts = urlsplit(directories[0])
-    return url2pathname(parts.path) if parts.scheme == "file" and not parts.netloc else None
+    return path_of(directories[0])
 
 
 def uri_of(chat: str, turn: str) -> str:

@@ -8,10 +8,13 @@ It answers with everything that it remembers, so what a chat shows says what its
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from jupyter_ahp.host.host import Host, HostOptions
 from jupyter_ahp.host.ports import (
     RESUME_POINT,
     Agent,
@@ -23,9 +26,13 @@ from jupyter_ahp.host.ports import (
     Probe,
     Prompt,
     Start,
+    Store,
     TurnFailed,
     TurnSink,
 )
+from jupyter_ahp.host.rewind import UNDO_REWIND
+from jupyter_ahp.ptys import PlainPtys
+from tests.host.harness import ROOT, WireClient, answer_of, quiet
 
 
 @dataclass(frozen=True)
@@ -194,3 +201,86 @@ def _through(entries: Sequence[Entry], at: str | None) -> list[Entry]:
 def entries(**texts: str) -> list[Entry]:
     """A conversation of another program, by point."""
     return [Entry("", text, point, answer=f"about {text}") for point, text in texts.items()]
+
+
+S = "ahp-session:/s"
+NEW = "ahp-chat:/new"
+
+
+class Server:
+    """A host with the diary, and two clients of it, which can be started again."""
+
+    def __init__(self, store: Store, directory: Path) -> None:
+        self.store = store
+        self.shelf = Shelf()
+        self.options = HostOptions(
+            ptys=None if os.name == "nt" else PlainPtys(), default_directory=str(directory)
+        )
+        self.make: dict[str, bool] = {}
+        """Capabilities."""
+
+    async def start(self, *channels: str) -> None:
+        self.agent = Diary(self.shelf, **self.make)
+        self.host = Host(self.store, [self.agent], self.options)
+        await self.host.start()
+        self.client, self.other = [WireClient(self.host) for _ in "ab"]
+        for client in (self.client, self.other):
+            await client.initialize(ROOT)
+            for channel in channels:
+                await client.subscribe(channel)
+
+    async def stop(self) -> None:
+        for connection in tuple(self.host.connections):
+            await connection.closed()
+        await self.host.stop()
+
+    async def restart(self, store: Store | None = None) -> None:
+        """The same, with another process behind it: its clients watch what they watched."""
+        channels = [channel for channel in self.client.mirrors if channel != ROOT]
+        await quiet(self.host)
+        await self.stop()
+        self.store = store or self.store
+        await self.start(*channels)
+
+    async def chat(self, *said: str) -> str:
+        """A session's chat in which this was said, as `t-<text>`."""
+        chat = await self.client.create(S)
+        for channel in (S, chat):
+            await self.other.subscribe(channel)
+        for text in said:
+            await self.say(chat, text)
+        return chat
+
+    async def say(self, chat: str, text: str) -> str:
+        """The answer: all that the backend remembers."""
+        turn = await self.client.say(chat, text, turn=f"t-{text}")
+        await quiet(self.host)
+        return answer_of(turn)
+
+    async def rewind(self, chat: str, keep: str | None) -> None:
+        more = {} if keep is None else {"turnId": f"t-{keep}"}
+        echo = await self.client.do(chat, "chat/truncated", **more)
+        assert "rejectionReason" not in echo
+
+    async def undo(self, chat: str) -> None:
+        await self.client.request(UNDO_REWIND, channel=chat)
+
+    async def fork(self, chat: str, turn: str, new: str = NEW) -> str:
+        source = {"kind": "fork", "chat": chat, "turnId": f"t-{turn}"}
+        await self.client.request("createChat", channel=S, chat=new, source=source)
+        for client in (self.client, self.other):
+            await client.subscribe(new)
+        return new
+
+    def shows(self, chat: str) -> list[str]:
+        return [turn["message"]["text"] for turn in self.other.state(chat)["turns"]]
+
+    @property
+    def last(self) -> Any:
+        """What the backend was opened with last."""
+        start = self.agent.opened[-1]
+        return start.memory, start.at, start.fork
+
+    def point(self, text: str) -> str:
+        """Where the turn of this text ended, as the backend calls it."""
+        return next(entry.point for book in self.shelf.books.values() for entry in book if entry.text == text)

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_ahp.host import snapshots
-from jupyter_ahp.host.attachments import BECAME, IMAGE_LIMIT, SNAPSHOT, TEXT_LIMIT, blocks_of, path_of
+from jupyter_ahp.host.attachments import BECAME, IMAGE_LIMIT, SNAPSHOT, TEXT_LIMIT, blocks_of
 from jupyter_ahp.host.grants import Grants
 from jupyter_ahp.host.host import Host, HostOptions
+from jupyter_ahp.host.paths import path_of
 from jupyter_ahp.host.ports import (
     Capabilities,
     ImageBlock,

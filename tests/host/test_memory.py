@@ -7,101 +7,20 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jupyter_ahp.host import turns
-from jupyter_ahp.host.host import Host, HostOptions
 from jupyter_ahp.host.memory import Held, forked, retold, rewound
-from jupyter_ahp.host.ports import Prompt, Store, TurnFailed, TurnSink
-from jupyter_ahp.host.rewind import UNDO_REWIND
-from jupyter_ahp.ptys import PlainPtys
+from jupyter_ahp.host.ports import Prompt, TurnFailed, TurnSink
 from jupyter_ahp.store.files import FileStore
-from tests.host.diary import Diary, Shelf, quietly
-from tests.host.harness import ROOT, WireClient, agree, answer_of, quiet, until
+from tests.host.diary import Server, quietly
+from tests.host.harness import agree, quiet, until
 
-S, T = "ahp-session:/s", "ahp-session:/t"
+T = "ahp-session:/t"
 NEW, NEWER = "ahp-chat:/new", "ahp-chat:/newer"
 
 unix = pytest.mark.skipif(os.name == "nt", reason="there are no terminals on Windows")
-
-
-class Server:
-    """A host with the diary, and two clients of it, which can be started again."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.shelf = Shelf()
-        self.options = HostOptions(ptys=None if os.name == "nt" else PlainPtys())
-        self.make: dict[str, bool] = {}
-        """Capabilities."""
-
-    async def start(self, *channels: str) -> None:
-        self.agent = Diary(self.shelf, **self.make)
-        self.host = Host(self.store, [self.agent], self.options)
-        await self.host.start()
-        self.client, self.other = [WireClient(self.host) for _ in "ab"]
-        for client in (self.client, self.other):
-            await client.initialize(ROOT)
-            for channel in channels:
-                await client.subscribe(channel)
-
-    async def stop(self) -> None:
-        for connection in tuple(self.host.connections):
-            await connection.closed()
-        await self.host.stop()
-
-    async def restart(self, store: Store | None = None) -> None:
-        """The same, with another process behind it: its clients watch what they watched."""
-        channels = [channel for channel in self.client.mirrors if channel != ROOT]
-        await quiet(self.host)
-        await self.stop()
-        self.store = store or self.store
-        await self.start(*channels)
-
-    async def chat(self, *said: str) -> str:
-        """A session's chat in which this was said, as `t-<text>`."""
-        chat = await self.client.create(S)
-        for channel in (S, chat):
-            await self.other.subscribe(channel)
-        for text in said:
-            await self.say(chat, text)
-        return chat
-
-    async def say(self, chat: str, text: str) -> str:
-        """The answer: all that the backend remembers."""
-        turn = await self.client.say(chat, text, turn=f"t-{text}")
-        await quiet(self.host)
-        return answer_of(turn)
-
-    async def rewind(self, chat: str, keep: str | None) -> None:
-        more = {} if keep is None else {"turnId": f"t-{keep}"}
-        echo = await self.client.do(chat, "chat/truncated", **more)
-        assert "rejectionReason" not in echo
-
-    async def undo(self, chat: str) -> None:
-        await self.client.request(UNDO_REWIND, channel=chat)
-
-    async def fork(self, chat: str, turn: str, new: str = NEW) -> str:
-        source = {"kind": "fork", "chat": chat, "turnId": f"t-{turn}"}
-        await self.client.request("createChat", channel=S, chat=new, source=source)
-        for client in (self.client, self.other):
-            await client.subscribe(new)
-        return new
-
-    def shows(self, chat: str) -> list[str]:
-        return [turn["message"]["text"] for turn in self.other.state(chat)["turns"]]
-
-    @property
-    def last(self) -> Any:
-        """What the backend was opened with last."""
-        start = self.agent.opened[-1]
-        return start.memory, start.at, start.fork
-
-    def point(self, text: str) -> str:
-        """Where the turn of this text ended, as the backend calls it."""
-        return next(entry.point for book in self.shelf.books.values() for entry in book if entry.text == text)
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +31,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
     before = asyncio.all_tasks()
-    server = Server(FileStore(tmp_path / "store"))
+    server = Server(FileStore(tmp_path / "store"), tmp_path)
     await server.start()
     yield server
     await agree(server.host, server.client, server.other)
@@ -378,6 +297,22 @@ async def test_X1_a_turn_that_was_stopped_says_late_where_it_ended(server: Serve
     await server.rewind(chat, "two")
 
     assert await server.say(chat, "edited") == "one | two | edited"
+
+
+async def test_X1_a_stopped_turn_behind_a_rewind_is_not_forgotten_by_a_restart(server: Server) -> None:
+    chat = await server.chat("one", "two")
+    await server.rewind(chat, "one")
+
+    async def hang(prompt: Prompt, sink: TurnSink) -> None:
+        await asyncio.sleep(60)
+
+    server.agent.play = hang
+    await server.client.start(chat, "stopped", "t-stopped")
+    await until(lambda: len(server.agent.prompts) == 3)
+    await server.client.do(chat, "chat/turnCancelled", turnId="t-stopped", duration=1)
+    await server.restart()
+
+    assert await server.say(chat, "on") == "one | stopped | on"
 
 
 async def test_X1_a_turn_that_was_never_sent_ended_where_the_one_before_it_did(server: Server) -> None:

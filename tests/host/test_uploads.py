@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from jupyter_ahp.host import uploads
-from jupyter_ahp.host.attachments import BECAME, IMAGE_LIMIT, SNAPSHOT, path_of
+from jupyter_ahp.host.attachments import BECAME, IMAGE_LIMIT, SNAPSHOT
 from jupyter_ahp.host.grants import Grants
 from jupyter_ahp.host.host import Host, HostOptions
+from jupyter_ahp.host.paths import path_of
 from jupyter_ahp.host.ports import ImageBlock, PathBlock, Principal, Prompt, TextBlock, TurnSink
 from jupyter_ahp.protocol.meta import MAX_MESSAGE, UPLOADS
 from jupyter_ahp.store.files import FileStore
