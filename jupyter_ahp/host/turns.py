@@ -500,9 +500,7 @@ class Turns:
             chat.session.host.turn_changed()
         finally:
             self._tell(run)
-        if before != Held.by(chat.record) or all(
-            ran_command(turn["message"]) for turn in chat.state["turns"]
-        ):
+        if before != Held.by(chat.record) or all(runs_here(turn["message"]) for turn in chat.state["turns"]):
             self._let_go()
 
     def _let_go(self) -> None:
