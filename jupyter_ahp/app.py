@@ -45,12 +45,23 @@ class AssistantAgent(Configurable):
     )
 
 
+class ACPAgent(Configurable):
+    """Configuration of the agents that speak the Agent Client Protocol (ACP)."""
+
+    servers = Dict(
+        config=True,
+        help="""Agents that speak ACP, by the name that each is to have: {"my-agent": {"command": "my-agent", "args":
+        ["--acp"], "env": {"MY_KEY": "..."}, "title": "My agent"}}. Known agents that are on the server's PATH
+        (claude-agent-acp, codex-acp, gemini, opencode, goose, ...) are found without it.""",
+    )
+
+
 class AHPExtension(ExtensionApp):
     """An Agent Host Protocol host inside Jupyter Server."""
 
     name = "jupyter_ahp"
     load_other_extensions = True
-    classes = [AssistantAgent]
+    classes = [AssistantAgent, ACPAgent]
 
     data_dir = Unicode(
         config=True, help="Where sessions and chats are kept. Default: `ahp` in Jupyter's data directory."
@@ -164,7 +175,10 @@ class AHPExtension(ExtensionApp):
         from .store.files import FileStore
 
         models = AssistantAgent(parent=self).models
-        agents = find_agents(self.agents, models=models, data_dir=self.data_dir, log=self.log)
+        acp = ACPAgent(parent=self).servers
+        agents = find_agents(
+            self.agents, models=models, data_dir=self.data_dir, acp_servers=acp, log=self.log
+        )
         options = HostOptions(
             default_agent=self.default_agent,
             served=self.agents,

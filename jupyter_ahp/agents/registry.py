@@ -1,4 +1,5 @@
-"""Which agents there are: the built-in ones and those of installed packages (entry points `jupyter_ahp.agents`).
+"""Which agents there are: the built-in ones, those of installed packages (entry points `jupyter_ahp.agents`), and those
+that speak ACP.
 
 Nothing is imported before `find_agents` is called, and making an agent starts nothing. One that cannot be made is
 named in the log with its error and left out; it never breaks the others.
@@ -14,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from jupyter_ahp.agents.acp.known import Server, servers
 from jupyter_ahp.agents.base import Agent
 
 GROUP = "jupyter_ahp.agents"
@@ -25,10 +27,12 @@ def find_agents(
     *,
     models: Sequence[Mapping[str, Any]] = (),
     data_dir: str | Path | None = None,
+    acp_servers: Mapping[str, Any] | None = None,
     installed: Iterable[EntryPoint] | None = None,
     log: logging.Logger | None = None,
 ) -> list[Agent]:
-    """Make the agents of a server, in a fixed order: `assistant`, those of others by name, `echo`.
+    """Make the agents of a server, in a fixed order: `assistant`, those of others by name, those that speak
+    ACP, `echo`.
 
     Parameters
     ----------
@@ -39,6 +43,8 @@ def find_agents(
         `AssistantAgent.models`.
     data_dir:
         `AHPExtension.data_dir`, where the small model is; None is the default.
+    acp_servers:
+        `ACPAgent.servers`, to which the known ones on PATH are added; None: no agent that speaks ACP.
     installed:
         Entry points to use instead of those of the installed packages.
     """
@@ -70,6 +76,19 @@ def find_agents(
             )
             continue
         factories[point.name] = _of_package(point)
+    if acp_servers is not None:
+        for server in servers(acp_servers):
+            if (
+                not PROVIDER.match(server.provider)
+                or server.provider in factories
+                or server.provider == "echo"
+            ):
+                log.error(
+                    "ACPAgent.servers[%r] is left out: the name is taken, or none for an agent",
+                    server.provider,
+                )
+                continue
+            factories[server.provider] = _of_acp(server, data_dir)
     factories["echo"] = echo
 
     for name in served:
@@ -95,6 +114,15 @@ def _of_package(point: EntryPoint) -> Callable[[], Agent]:
         if agent.provider != point.name:
             raise ValueError(f"{point.value} calls itself “{agent.provider}”, its entry point “{point.name}”")
         return agent
+
+    return make
+
+
+def _of_acp(server: Server, data_dir: str | Path | None) -> Callable[[], Agent]:
+    def make() -> Agent:
+        from jupyter_ahp.agents.acp import ACPAgent
+
+        return ACPAgent(server, Path(data_dir) / "acp" if data_dir is not None else None)
 
     return make
 

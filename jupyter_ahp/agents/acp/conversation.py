@@ -1,0 +1,150 @@
+"""One chat with an ACP agent: a process of its own, and a session in it.
+
+B1, B2, B3, B17. The process is started by the first message and ends with the chat; one that has died is started again by
+the next message, which goes on in the same session. The session's id is what the host keeps as the chat's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from acp import RequestError
+
+from jupyter_ahp.agents.base import Conversation, Prompt, Start, TurnFailed, TurnSink
+
+from . import words
+from .bridge import Bridge
+from .callbacks import Callbacks
+from .content import blocks_of
+from .session import Session
+from .settings import Learned
+from .terminals import Terminals
+from .turn import Turn
+
+if TYPE_CHECKING:
+    from .known import Server
+
+log = logging.getLogger(__name__)
+
+
+class _Stopped(Exception):
+    """A person stopped the turn before its prompt was sent (B2)."""
+
+
+class ACPConversation(Conversation):
+    """Made by `ACPAgent.open`; starts nothing before the first message."""
+
+    def __init__(self, server: Server, start: Start, learned: Learned) -> None:
+        self._server = server
+        self._learned = learned
+        self._turn: Turn | None = None
+        self._terminals = Terminals(self._terminal_said)
+        self._bridge = Bridge(lambda: self._turn)
+        callbacks = Callbacks(self, start.directories, self._terminals)
+        self._session = Session(
+            server, start.directories, start.memory, learned, self._bridge, callbacks.handle
+        )
+
+    @property
+    def memory(self) -> str | None:
+        """The session's id, once the agent was told anything in it."""
+        return None if self._session.is_new else self._session.id
+
+    @property
+    def turn(self) -> Turn | None:
+        return self._turn
+
+    @property
+    def pid(self) -> int | None:
+        """Of the agent's process, while there is one."""
+        return self._session.line.pid if self._session.line is not None else None
+
+    # ── a turn ───────────────────────────────────────────────────────────────────────────────────────────────
+    async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        turn = self._turn = Turn(sink, prompt.tools, self._terminals, title=self._server.title)
+        try:
+            try:
+                await self._run(turn, prompt)
+            except TurnFailed as failure:
+                # It had died unnoticed since the last turn, or does so at this one: once more will show.
+                if failure.error_type != words.ENDED or not turn.sent or turn.heard or turn.stopped:
+                    raise
+                await self._run(turn, prompt)
+        except _Stopped:
+            return
+        except RequestError as error:
+            if not turn.stopped:
+                raise words.of_error(self._server, error) from error
+        except asyncio.CancelledError:
+            # It did not take in the stop, or is still starting: the next turn is another process's.
+            await self._hang_up()
+            raise
+        finally:
+            self._turn = None
+
+    async def _run(self, turn: Turn, prompt: Prompt) -> None:
+        def step() -> None:
+            """Between two steps of the turn's preparation (B2)."""
+            if turn.stopped:
+                raise _Stopped
+
+        step()
+        await self._bridge.offer(turn.tools.values())
+        step()
+        await self._session.connect(turn.sink.activity, turn.sink.notice, step)
+        step()
+        await self._session.apply(prompt.config, turn.sink.notice, prompt.model)
+        step()
+        commands = [command.name for command in self._learned.commands]
+        blocks, unseen = await asyncio.to_thread(
+            blocks_of, prompt, self._session.takes, begins=self._session.is_new, commands=commands
+        )
+        step()
+        if unseen:
+            turn.sink.notice(
+                f"{self._server.title} cannot be shown pictures: it was told of {', '.join(unseen)} only."
+            )
+        turn.sent = True
+        turn.answered(await self._session.prompt(blocks))
+
+    async def stop(self, running: asyncio.Task[None]) -> None:
+        turn = self._turn
+        if turn is None:
+            running.cancel()
+            return
+        turn.stop()
+        if turn.sent:
+            await self._session.cancel()
+
+    async def configure(self, config: Mapping[str, Any]) -> None:
+        await self._session.apply(config, self._say)
+
+    async def close(self) -> None:
+        await self._hang_up()
+        await self._bridge.close()
+
+    async def _hang_up(self) -> None:
+        await self._terminals.close()
+        await self._session.hang_up()
+
+    # ── what it says ─────────────────────────────────────────────────────────────────────────────────────────
+    def updated(self, session_id: str, update: Any) -> None:
+        """An update of the session; of what was said before, while it is loaded, nothing is news."""
+        if self._session.heard(update, self._say):
+            return
+        if self._turn is None or self._session.loading:
+            log.debug("%s said something behind a turn: %s", self._server.title, type(update).__name__)
+            return
+        self._turn.update(update)
+
+    @property
+    def _say(self) -> Callable[[str], None]:
+        """A line in the turn that runs; in the log, where none does."""
+        return self._turn.sink.notice if self._turn is not None else log.info
+
+    def _terminal_said(self, terminal_id: str) -> None:
+        if self._turn is not None:
+            self._turn.terminal_said(terminal_id)
