@@ -11,7 +11,8 @@ from typing import Any, Literal, Self, TypeAlias
 from ..protocol.errors import ProtocolError
 from ..protocol.meta import HOLD
 from .answers import confirmation, input_answers
-from .attach import Attachable, attachments
+from .attach import Attachable
+from .completing import Completion, completion_of, units
 from .connection import AskedTwice
 from .errors import Refused
 from .line import ended, finish
@@ -55,7 +56,7 @@ class AsyncChat(Window):
         Raises `Refused` when the host does not start the turn, or somebody takes the message back.
         """
         await self
-        return await finish(self._line.say(self._message(text, attach, model)), timeout)
+        return await finish(self._line.say(await self._carrying(text, attach, model)), timeout)
 
     async def stream(
         self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
@@ -68,7 +69,7 @@ class AsyncChat(Window):
         await self
         given: list[Json] = []
         turn: Json = {}
-        async with aclosing(self._line.say(self._message(text, attach, model))) as turns:
+        async with aclosing(self._line.say(await self._carrying(text, attach, model))) as turns:
             async for turn in turns:
                 parts = turn.get("responseParts", [])
                 for index, part in enumerate(parts):
@@ -105,15 +106,35 @@ class AsyncChat(Window):
             return False
         return True
 
-    def _message(
-        self, text: str, attach: Attachable | Iterable[Attachable] = (), model: str | None = None
+    async def _carrying(
+        self, text: str, attach: Attachable | Iterable[Attachable], model: str | None = None
     ) -> Json:
-        message: Json = {"text": text, "origin": {"kind": "user"}}
-        if attached := attachments(attach):
+        """A message, once what is large of what it carries is with the host."""
+        message = self._message(text, model)
+        if attached := await self._connection.files.carried(attach):
             message["attachments"] = attached
+        return message
+
+    def _message(self, text: str, model: str | None = None) -> Json:
+        message: Json = {"text": text, "origin": {"kind": "user"}}
         if chosen := model or self._model:
             message["model"] = {"id": chosen}
         return message
+
+    async def completions(self, text: str, offset: int | None = None) -> list[Completion]:
+        """What fits at the end of the text, or at `offset` in it, best first: `/` commands, `@` paths, `#` chats and paths.
+
+            [first, *_] = await chat.completions("Look at @sal")
+            await chat.send(first.applied("Look at @sal"))
+
+        Empty where nothing is asked for. Raises `Refused`.
+        """
+        await self
+        params: Json = {"channel": self.uri, "kind": "userMessage", "text": text}
+        cursor = len(text) if offset is None else offset
+        params["offset"] = units(text[:cursor])
+        answer = await refusing(self._connection.request("completions", params))
+        return [completion_of(item, text, cursor) for item in answer["items"]]
 
     # ── what waits ───────────────────────────────────────────────────────────────────────────────────────────────
     async def queue(
@@ -129,7 +150,7 @@ class AsyncChat(Window):
         process may end. Raises `Refused`.
         """
         await self
-        return await self._put("queued", self._message(text, attach, model))
+        return await self._put("queued", await self._carrying(text, attach, model))
 
     async def steer(self, text: str, attach: Attachable | Iterable[Attachable] = ()) -> AsyncWaiting:
         """Say something to the turn that runs, for the agent to read before its next step.
@@ -140,7 +161,7 @@ class AsyncChat(Window):
         stop takes it back. Raises `Refused`, in the host's words, where the agent takes none, or another one waits.
         """
         await self
-        message = self._message(text, attach)
+        message = await self._carrying(text, attach)
         message.pop("model", None)  # The turn that it goes into has one.
         return await self._put("steering", message)
 

@@ -18,12 +18,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from .._version import __version__
 from ..protocol import jsonrpc, uris
-from ..protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, NOT_FOUND, ProtocolError
+from ..protocol.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    ProtocolError,
+)
+from ..protocol.meta import MAX_MESSAGE
 from .discovery import Server
 from .errors import NoHost
+from .files import Files
 from .mirror import Mirror
 from .pending import Pending
 from .socket import FAILURES, dial, failure
@@ -33,6 +42,9 @@ Handler = Callable[[Json], Awaitable[Any]]
 
 VERSIONS = ("1.0.0", "0.9.0")
 """What we speak, best first (AHP 1.5)."""
+
+TOO_BIG = 1009
+"""The WebSocket's close code for a message that the other side does not take for its size."""
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +80,16 @@ class Pace:
 
 
 class _Request:
-    __slots__ = ("answer", "take")
+    __slots__ = ("answer", "size", "take")
 
-    def __init__(self, take: Callable[[Any], None] | None) -> None:
+    def __init__(self, take: Callable[[Any], None] | None, size: int) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.size = size
         self.take = take
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1024 * 1024):,.1f} MiB"
 
 
 def _seen(first: asyncio.Future[None]) -> None:
@@ -94,7 +111,12 @@ class Connection:
         self.status: Literal["new", "connecting", "online", "offline", "closed"] = "new"
         self.problem = ""
         """Why it is offline, for people; empty while it is not."""
-        self.handlers: dict[str, Handler] = {}
+        self.meta: Json = {}
+        """What the host said of itself beyond the protocol (`_meta` of `initialize`)."""
+        self.near = False
+        """Whether the host is on this machine, as far as can be told: a path is then the same file there."""
+        self.files = Files(self)
+        self.handlers: dict[str, Handler] = {"resourceRead": self.files.read}
         """Answers to the host's requests, by method; the rest is answered with -32601. Each gets the params."""
         self._resolve = resolve
         self._pace = pace or Pace()
@@ -175,8 +197,11 @@ class Connection:
 
     async def _ask(self, method: str, params: Json, take: Callable[[Any], None] | None = None) -> Any:
         request_id = next(self._ids)
-        request = self._requests[request_id] = _Request(take)
-        self._outbox.put_nowait(jsonrpc.request(request_id, method, params))
+        frame = jsonrpc.request(request_id, method, params)
+        if (problem := self._too_large(frame)) is not None:
+            raise ProtocolError(INVALID_REQUEST, problem)
+        request = self._requests[request_id] = _Request(take, len(frame))
+        self._outbox.put_nowait(frame)
         try:
             return await request.answer
         finally:
@@ -188,12 +213,21 @@ class Connection:
         Subscribe to the channel first: only then does the host answer.
         """
         self._alive()
-        frame, answer = self._pending.add(channel, action)
-        if channel not in self._mirrors:
+        client_seq, frame, answer = self._pending.add(channel, action)
+        if (problem := self._too_large(frame)) is not None:
+            self._pending.answered(client_seq, problem)
+        elif channel not in self._mirrors:
             self._pending.refuse(f"The host has no {channel} any more.", channel)
         elif self.status == "online":
             self._outbox.put_nowait(frame)
         return answer
+
+    def _too_large(self, frame: bytes) -> str | None:
+        """Why this message cannot go: the host closes the line on it, and would again. None if it can, or nobody knows."""
+        most = self.meta.get(MAX_MESSAGE)
+        if most is None or len(frame) <= most:
+            return None
+        return f"This message is too large: {_mib(len(frame))}. The host takes {_mib(most)} at once."
 
     async def subscribe(self, channel: str) -> Mirror:
         """The channel's mirror; one for all who subscribe to it here. Raises `ProtocolError` if there is none such."""
@@ -241,10 +275,17 @@ class Connection:
                 server: Server | None = None
                 try:
                     server = self._resolve()
+                    self.near = server.own or server.loopback
                     async with dial(server, open_timeout=self._pace.patience) as socket:
                         await self._session(socket)
                 except FAILURES as error:
                     problem = failure(server, error)
+                    if (
+                        isinstance(error, ConnectionClosed)
+                        and error.rcvd is not None
+                        and error.rcvd.code == TOO_BIG
+                    ):
+                        self._give_up_the_largest()
                 self.problem = str(problem)
                 if self.status == "online" and clock() - self._since > self._pace.settled:
                     failures = 0
@@ -279,6 +320,17 @@ class Connection:
             for task in (*tasks, *self._answering):
                 task.cancel()
             await asyncio.gather(*tasks, *self._answering, return_exceptions=True)
+
+    def _give_up_the_largest(self) -> None:
+        """The host would not take one message for its size: sent again, it would end the next line, too."""
+        words = "The host closed the line on this message: it is larger than what it takes at once ({})."
+        waiting = [request for request in self._requests.values() if not request.answer.done()]
+        request = max(waiting, key=lambda request: request.size, default=None)
+        if request is not None and request.size >= self._pending.largest:
+            error = ProtocolError(INVALID_REQUEST, words.format(_mib(request.size)))
+            request.answer.set_exception(error)
+        else:
+            self._pending.refuse_largest(words.format(_mib(self._pending.largest)))
 
     def _offline(self) -> None:
         self.status = "offline"
@@ -366,6 +418,8 @@ class Connection:
             if handler is None:
                 raise ProtocolError(METHOD_NOT_FOUND, f"This client has no method {request.method!r}.")
             answer = jsonrpc.result(request.id, await handler(request.params))
+            if (problem := self._too_large(answer)) is not None:
+                raise ProtocolError(INVALID_REQUEST, problem)
         except ProtocolError as error:
             answer = jsonrpc.error(request.id, error)
         self._outbox.put_nowait(answer)
@@ -411,6 +465,7 @@ class Connection:
 
         def take(result: Json) -> None:
             self._last_seq = result["serverSeq"]
+            self.meta = result.get("_meta") or {}
             given.update(self._reset_whole(result["snapshots"]))
 
         await self._ask(

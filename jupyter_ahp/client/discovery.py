@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
@@ -37,6 +37,8 @@ class Server:
     token: str = field(default="", repr=False)
     verify: bool = True
     """Whether a TLS certificate must be one that this machine trusts."""
+    own: bool = False
+    """Whether this process is one of its kernels: then both have the same files."""
 
     @property
     def ws_url(self) -> str:
@@ -79,7 +81,7 @@ def find_server(url: str | None = None, token: str | None = None) -> Server:
     parent = _parent_pid(env)
     if info := _inherited_info(env, parent) or _running_info(parent):
         server = _server_of(info, env)
-        return server if token is None else Server(server.url, token, server.verify)
+        return server if token is None else replace(server, token=token)
     raise NoHost(_why_none(env, parent))
 
 
@@ -129,7 +131,9 @@ def _server_of(info: Mapping[str, Any], env: Mapping[str, str]) -> Server:
     base = "/" + quote(unquote(base).strip("/"), safe="/@:~!$&'()*+,;=") + "/"
     scheme = "https" if info.get("secure") or parts.scheme == "https" else "http"
     # Its own certificate is made for the name that browsers use, not for loopback.
-    return Server(f"{scheme}://{host}:{port}{base.replace('//', '/')}", _token(info, env), verify=False)
+    return Server(
+        f"{scheme}://{host}:{port}{base.replace('//', '/')}", _token(info, env), verify=False, own=True
+    )
 
 
 def _token(info: Mapping[str, Any], env: Mapping[str, str]) -> str:

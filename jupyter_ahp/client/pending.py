@@ -46,11 +46,22 @@ class Pending:
         self._numbers = itertools.count(1)
         self._entries: dict[int, _Dispatch] = {}
 
-    def add(self, channel: str, action: Json) -> tuple[bytes, asyncio.Future[None]]:
-        """The frame to send, and the future of its answer."""
+    def add(self, channel: str, action: Json) -> tuple[int, bytes, asyncio.Future[None]]:
+        """Its number, the frame to send, and the future of its answer."""
         client_seq = next(self._numbers)
         entry = self._entries[client_seq] = _Dispatch(channel, action, client_seq)
-        return entry.frame, entry.answer
+        return client_seq, entry.frame, entry.answer
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest frame; 0: there is none."""
+        return max((len(entry.frame) for entry in self._entries.values()), default=0)
+
+    def refuse_largest(self, reason: str) -> None:
+        """Its frame cannot go at all."""
+        client_seq = max(self._entries, key=lambda number: len(self._entries[number].frame), default=None)
+        if client_seq is not None:
+            self.answered(client_seq, reason)
 
     def frames(self) -> Iterator[bytes]:
         """All of it, to be sent again."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 from .attach import Attachable
 from .background import background
 from .chat import AsyncChat
+from .completing import Completion
 from .connection import Connection
 from .host import Host
 from .model import ChatSummary, Message, Origin, Part, Question, ToolCallPart, Turn
@@ -145,6 +146,16 @@ class Chat:
     def stop(self) -> None:
         """Stop the turn that runs, if one does. From another thread, while this one waits in `send`."""
         self._run(self.async_chat.stop())
+
+    def completions(self, text: str, offset: int | None = None) -> list[Completion]:
+        """What fits at the end of the text, or at `offset` in it, best first: `/` commands, `@` paths, `#` chats and paths.
+
+            [first, *_] = chat.completions("Look at @sal")
+            chat.send(first.applied("Look at @sal"))
+
+        Empty where nothing is asked for. Raises `Refused`.
+        """
+        return self._run(self.async_chat.completions(text, offset))
 
     def _wait(self, work: Coroutine[Any, Any, Turn]) -> Turn:
         with Progress(self.async_chat) as progress:

@@ -82,7 +82,7 @@ def test_only_its_own_server(
             find_server()
     else:
         assert find_server() == Server(
-            f"http://localhost:{8000 + found % 1000}/", f"token-{found}", verify=False
+            f"http://localhost:{8000 + found % 1000}/", f"token-{found}", verify=False, own=True
         )
 
 
