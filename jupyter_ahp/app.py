@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.extension.application import ExtensionApp
 from tornado import web
-from traitlets import Bool, Dict, Float, Integer, List, TraitError, Unicode, default
+from traitlets import Bool, Dict, Enum, Float, Integer, List, TraitError, Unicode, default
 from traitlets.config import Configurable
 
 from ._version import __version__
@@ -123,6 +123,14 @@ class AHPExtension(ExtensionApp):
         said to be larger than this, since it arrives as one message. 0: whatever its size.""",
     )
 
+    closed_chats = Enum(
+        ("hidden", "delete"),
+        "hidden",
+        config=True,
+        help="""What becomes of the conversation that an agent keeps by itself of a chat that is closed: "hidden" leaves it
+        with the agent and never lists it as a session again, "delete" has the agent delete it, if it can.""",
+    )
+
     @default("data_dir")
     def _default_data_dir(self) -> str:
         return str(Path(jupyter_data_dir()) / "ahp")
@@ -188,6 +196,7 @@ class AHPExtension(ExtensionApp):
             ptys=self._find_ptys(),
             attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
             max_message_bytes=self.max_message_bytes,
+            closed_chats=self.closed_chats,
             on_activity=self._note_activity,
         )
         return Host(FileStore(Path(self.data_dir)), agents, options)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..protocol import status, uris
 from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
@@ -80,8 +80,8 @@ class HostOptions:
     """What the clients' sockets take as one message, to be told to them; None: nobody knows."""
     ptys: Ptys | None = None
     """Where terminals and `!` commands run; None: there are none here, and a leading `!` is plain text."""
-    closed_chats: Literal["hidden", "delete"] = "hidden"
-    """What becomes of the conversation that a backend keeps of a chat that is closed (U9)."""
+    closed_chats: str = "hidden"
+    """What becomes of the conversation that a backend keeps of a chat that is closed (U9): "hidden" or "delete"."""
     on_activity: Callable[[], None] | None = None
     """Called when a turn starts, while one runs (every few seconds), and when it ends."""
 
