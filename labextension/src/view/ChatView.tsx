@@ -12,6 +12,7 @@ import { Icon } from './Icon';
 import { isNextKey, toNextCard } from './needs';
 import { NeedsYou } from './NeedsYou';
 import { Origin } from './Origin';
+import { PlaceContext } from './place';
 import { Rewound } from './Rewound';
 import { useSessionOf } from './sessions';
 import { useStop } from './stopping';
@@ -46,7 +47,7 @@ export interface ChatViewProps {
 export function ChatView(props: ChatViewProps): React.ReactElement {
   const { chat, onBack, note, actions, inNotebook, autoFocus, onOpen } = props;
   const { store, host } = useView();
-  const { t } = host.words;
+  const { t, n } = host.words;
   const session = useSessionOf(chat, props.session);
   useSubscription('ahp-root://');
   useSubscription(chat, { turns: TURNS });
@@ -67,6 +68,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
   );
   const agent = useRoot(state => state?.agents.find(each => each.provider === provider));
   const active = useChat(chat, state => state?.activeTurn?.id);
+  const background = useChat(chat, state => state?.backgroundWork?.length ?? 0);
   const closed = useChat(chat, state => (state?.interactivity ?? 'full') !== 'full');
   const may = useMay();
   const readOnly = closed || !may('chat:send');
@@ -99,6 +101,7 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
     () => (canOpen ? (ref: ChatRef) => opener.current?.(ref) : undefined),
     [canOpen]
   );
+  const place = useMemo(() => ({ session, open }), [session, open]);
   const scrollToEnd = useCallback(() => toEnd.current?.(), []);
   const turnActions = useTurnActions({
     chat,
@@ -149,7 +152,10 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
     : running
       ? t('working')
       : '';
-  const line = [agent?.displayName ?? provider, state].filter(Boolean).join(', ');
+  const behind = background
+    ? n('%1 runs in the background', '%1 run in the background', background)
+    : '';
+  const line = [agent?.displayName ?? provider, state, behind].filter(Boolean).join(', ');
   return (
     <section
       className="ahp ahp-Chat"
@@ -175,23 +181,25 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
         )}
       </div>
       {here ? (
-        <Transcript
-          chat={chat}
-          agent={agent?.displayName}
-          me={me}
-          readOnly={closed || !may('chat:answer')}
-          unsent={unsent?.turnId}
-          actions={turnActions}
-          top={<Origin chat={chat} session={session} open={open} />}
-          tail={
-            <>
-              <Canvases chat={chat} />
-              <Rewound chat={chat} may={may} onProblem={setProblem} />
-            </>
-          }
-          endRef={toEnd}
-          empty={readOnly ? null : <Beginning agent={agent} />}
-        />
+        <PlaceContext.Provider value={place}>
+          <Transcript
+            chat={chat}
+            agent={agent?.displayName}
+            me={me}
+            readOnly={!may('chat:answer')}
+            unsent={unsent?.turnId}
+            actions={turnActions}
+            top={<Origin chat={chat} session={session} open={open} />}
+            tail={
+              <>
+                <Canvases chat={chat} />
+                <Rewound chat={chat} may={may} onProblem={setProblem} />
+              </>
+            }
+            endRef={toEnd}
+            empty={readOnly ? null : <Beginning agent={agent} />}
+          />
+        </PlaceContext.Provider>
       ) : (
         <Opening status={status} error={failure} />
       )}
@@ -210,7 +218,12 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
               </Strip>
             )}
             <WaitingSeen chat={chat} running={running} me={me} />
-            <ReadOnly worker={closed} provider={provider} may={may} />
+            <ReadOnly
+              worker={closed}
+              provider={provider}
+              may={may}
+              stop={closed && running && may('chat:cancel') ? stopping.stop : undefined}
+            />
           </>
         )}
         {here && !gone && !readOnly && (
@@ -257,8 +270,10 @@ function ReadOnly(props: {
   worker: boolean;
   provider: string | undefined;
   may: May;
+  /** Stops what runs in it. */
+  stop: (() => void) | undefined;
 }): React.ReactElement {
-  const { worker, provider, may } = props;
+  const { worker, provider, may, stop } = props;
   const { host } = useView();
   const { t } = host.words;
   const role = useRole();
@@ -267,15 +282,20 @@ function ReadOnly(props: {
       <Icon name="eye" className="ahp-muted" />
       <p>
         <b>{t('You can read this chat.')}</b>{' '}
-        {!worker && (
-          <span className="ahp-muted">
-            {role
+        <span className="ahp-muted">
+          {worker
+            ? t('It is a worker’s. Write to the chat that it works for.')
+            : role
               ? t('Your role here is %1. The owner can make you a member.', role)
               : t('The owner can make you a member.')}
-          </span>
-        )}
+        </span>
       </p>
-      {may('session:write') && (
+      {stop && (
+        <button type="button" className="ahp-Btn is-small" onClick={stop}>
+          {t('Stop')}
+        </button>
+      )}
+      {!worker && may('session:write') && (
         <button type="button" className="ahp-Btn is-small" onClick={() => host.newChat(provider)}>
           {t('New chat of my own')}
         </button>

@@ -5,9 +5,9 @@ import { Notice } from './Notice';
 import { sessionOf, useSessions } from './sessions';
 import { useChat, useSession } from './use';
 
-type Branched = Extract<ChatOrigin, { kind: 'fork' | 'sideChat' }>;
+type Made = Extract<ChatOrigin, { kind: 'fork' | 'sideChat' | 'tool' }>;
 
-/** Where a chat came from, for one that was made from another: one line, with a link. */
+/** Where a chat came from, for one that was made from another or works for it: one line, with a link. */
 export function Origin(props: {
   chat: URI;
   session: URI | undefined;
@@ -15,13 +15,13 @@ export function Origin(props: {
 }): React.ReactElement | null {
   const { chat, session, open } = props;
   const origin = useChat(chat, state => state?.origin);
-  return origin?.kind === 'fork' || origin?.kind === 'sideChat' ? (
-    <Line origin={origin as Branched} session={session} open={open} />
+  return origin?.kind === 'fork' || origin?.kind === 'sideChat' || origin?.kind === 'tool' ? (
+    <Line origin={origin as Made} session={session} open={open} />
   ) : null;
 }
 
 function Line(props: {
-  origin: Branched;
+  origin: Made;
   session: URI | undefined;
   open: ((chat: ChatRef) => void) | undefined;
 }): React.ReactElement {
@@ -57,7 +57,12 @@ function Line(props: {
   const words = origin.kind === 'sideChat' ? origin.selection?.text : undefined;
   return (
     <Notice icon={origin.kind === 'fork' ? 'fork' : 'chat'}>
-      {origin.kind === 'fork' ? t('Forked from') : t('Side chat of')} {link}
+      {origin.kind === 'fork'
+        ? t('Forked from')
+        : origin.kind === 'tool'
+          ? t('A worker of')
+          : t('Side chat of')}{' '}
+      {link}
       {words && (
         <>
           {', '}

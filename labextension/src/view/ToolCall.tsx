@@ -7,6 +7,7 @@ import { isDrawn } from './pictures';
 import { Reference } from './Reference';
 import { Terminal } from './Terminal';
 import { revealed, textOf } from './text';
+import { isWorker, WorkerRow } from './WorkerRow';
 
 function inputOf(call: ToolCallState): string {
   if (call.status === 'streaming') {
@@ -69,11 +70,7 @@ function Content(props: { content: ToolContent; running: boolean }): React.React
     case 'terminal':
       return <Terminal content={content} running={props.running} />;
     case 'subagent':
-      return (
-        <p>
-          {t('Worker')}: {content.title}
-        </p>
-      );
+      return null; // a row of its own, under the call
     default:
       return <p>{t('Content that this version cannot show (%1)', content.type)}</p>;
   }
@@ -104,12 +101,14 @@ function Mark(props: { call: ToolCallState }): React.ReactElement {
   }
 }
 
-/** One tool call: one line that unfolds to its input and its result. */
+/** One tool call: one line that unfolds to its input and its result, and one for the worker that it runs. */
 export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallState }) {
   const { call } = props;
   const { t } = useWords();
   const running = call.status === 'running';
-  const content = 'content' in call ? call.content : undefined;
+  const all = 'content' in call ? call.content : undefined;
+  const workers = all?.filter(isWorker) ?? [];
+  const content = workers.length ? all?.filter(each => !isWorker(each)) : all;
   const touched = useRef(false);
   // a person's own command is all that its turn has to say: it stays open
   const own = call._meta?.['jupyter-ahp.command'] === true;
@@ -127,7 +126,7 @@ export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallStat
     call.intention ||
     call.toolName;
   const input = inputOf(call);
-  return (
+  const fold = (
     <details
       className="ahp-Fold ahp-ToolCall"
       open={open}
@@ -167,5 +166,15 @@ export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallStat
         </div>
       )}
     </details>
+  );
+  return workers.length ? (
+    <>
+      {fold}
+      {workers.map(worker => (
+        <WorkerRow key={worker.resource} content={worker} />
+      ))}
+    </>
+  ) : (
+    fold
   );
 });

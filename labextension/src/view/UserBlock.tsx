@@ -22,9 +22,16 @@ export const UserBlock = React.memo(function UserBlock(props: {
   const name = nameOf(message, me);
   const prefix = useCommandPrefix();
   const command = !steering && prefix && isCommand(message.text, prefix) ? prefix : undefined;
+  const kindOf = message.origin.kind;
+  const notPerson =
+    kindOf === 'user'
+      ? undefined
+      : kindOf === 'agent'
+        ? t('Said by the agent')
+        : t('Not said by a person');
   const heading =
-    message.origin.kind !== 'user'
-      ? t('Said by the host')
+    notPerson !== undefined
+      ? notPerson
       : command
         ? name
           ? t('%1 ran', name)
@@ -49,10 +56,10 @@ export const UserBlock = React.memo(function UserBlock(props: {
           </bdi>
         </div>
       ) : (
-        name && (
+        (name || notPerson) && (
           <div className="ahp-User-who" aria-hidden="true">
             <b>
-              <bdi>{name}</bdi>
+              <bdi>{notPerson ?? name}</bdi>
             </b>
           </div>
         )
