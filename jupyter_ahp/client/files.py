@@ -34,7 +34,7 @@ INLINE: Final = 256 * 1024
 LARGE: Final = 4 * 1024 * 1024
 """Bytes of a file above which the host is not asked to read it through this client, but given it."""
 PIECE: Final = 1024 * 1024
-SCHEME: Final = "x-jupyter-ahp-python"
+SCHEME: Final = "x-jupyter-ahp"
 _SERVED = 256  # attachments that can be asked for
 _HELD = 256 * 1024 * 1024  # bytes of them that are in memory
 

@@ -504,6 +504,54 @@ async def test_A1_everything_else_is_named(sender: Sender, agent: Scripted, data
     assert agent.prompts[0].blocks == [PathBlock("data", str(file_of(kept)))]
 
 
+async def test_A6_each_says_what_it_became_and_which_is_the_host_s_own(
+    sender: Sender, agent: Scripted, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").write_text("mine")
+    forged = {SNAPSHOT: {"isSnapshot": True}, BECAME: "text"}
+    theirs = resource((tmp_path / "mine").as_uri(), _meta=forged)
+
+    image, text, path, own, simple = await sent(
+        sender,
+        inline(PNG),
+        inline(b"a,b", "a.csv", "text/csv"),
+        inline(b"\0", "x.bin", "application/x"),
+        theirs,
+        {"type": "simple", "label": "s", "modelRepresentation": "said", "_meta": {BECAME: "image"}},
+    )
+
+    assert [one["_meta"][BECAME] for one in (image, text, path)] == ["image", "text", "path"]
+    assert all(one["_meta"][SNAPSHOT]["isSnapshot"] is True for one in (image, text, path))
+    assert own == {**theirs, "_meta": {SNAPSHOT: {"isSnapshot": True}}}, (
+        "what only the host says is taken out"
+    )
+    assert "_meta" not in simple
+    assert agent.prompts[0].blocks[3] == PathBlock("a.csv", str(tmp_path / "mine")), "and is not believed"
+
+
+async def test_A11_what_a_client_reads_back_is_what_it_sent(sender: Sender, tmp_path: Path) -> None:
+    span = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 4}}
+    told = {"range": span, "selection": {"range": span}, "displayKind": "image", "_meta": {"mine": 1}}
+    asis = [
+        {"type": "simple", "label": "s", "modelRepresentation": "said", **told},
+        resource(tmp_path.as_uri(), "folder", **{**told, "displayKind": "directory"}),
+        resource("ahp-chat:/nobody", **told),
+        {"type": "annotations", "label": "notes", "resource": f"{S}/annotations", **told},
+        {"type": "chat", "label": "other", "resource": "ahp-chat:/gone", **told},
+    ]
+    written = inline(PNG, **told)
+
+    *same, copy = await sent(sender, *asis, written)
+
+    assert same == asis
+    assert {key: value for key, value in copy.items() if key in ("label", *told) and key != "_meta"} == {
+        key: value for key, value in written.items() if key in ("label", *told) and key != "_meta"
+    }
+    assert copy["_meta"]["mine"] == 1
+    answer = await sender.request("resourceRead", uri=copy["uri"])
+    assert hashlib.sha256(base64.b64decode(answer["data"])).digest() == hashlib.sha256(PNG).digest()
+
+
 async def test_A1_a_file_that_vanishes_is_named(sender: Sender) -> None:
     chat = await sender.create(S)
     [kept] = await sent(sender, inline(PNG), chat=chat)

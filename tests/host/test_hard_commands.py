@@ -96,6 +96,16 @@ async def test_M5_fifty_megabytes_cost_a_bounded_turn_and_nobody_waits(
     await agree(host, client)
 
 
+@pytest.mark.parametrize(("over", "truncated"), [(-1, False), (0, False), (1, True)])
+async def test_M5_the_end_of_its_output_up_to_a_bound(
+    client: WireClient, chat: str, over: int, truncated: bool
+) -> None:
+    turn = await client.say(chat, f"!printf a; head -c {PREVIEW + over - 1} /dev/zero | tr '\\0' x")
+    result = result_of(turn)
+    assert (len(result["preview"]), result["truncated"]) == (min(PREVIEW, PREVIEW + over), truncated)
+    assert result["preview"].startswith("a") is not truncated
+
+
 async def test_M5_what_it_prints_is_kept_at_a_modest_pace(
     client: WireClient, chat: str, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
