@@ -59,6 +59,11 @@ What you do:
   where it has to, and says how it went. Its result is for the model; a denial and a failure are results too.
   A tool of the agent's own is a `GuardedTool` made with `Prompt.approvals`: its `run` does the work, and it asks as all
   others do.
+- What your agent has others do, report on a worker's sink: `sink.worker(call, prompt, title=...)` opens a chat for it under
+  the call, and you end both, the worker and the call. Say `background=True` for one that outlives its turn, and `stop=` if
+  you can end it alone.
+- A turn that your backend began by itself, such as when a background worker comes back, or steering that it ran late,
+  is opened by `Start.host.late_turn`: give it what reports the turn, and do not wait for it in `Conversation.stop`.
 - `usage` is what the backend reported, never an estimate.
 """
 

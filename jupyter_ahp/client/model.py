@@ -381,17 +381,25 @@ class Origin:
 
     kind: str = "user"
     chat: str | None = None
-    """The URI of the chat that it was made from."""
+    """The URI of the chat that it was made from, or that it works for."""
     turn: str | None = None
     """The id of the turn there that it begins behind, or is about."""
     selection: str | None = None
     """What was picked out of that turn."""
+    call: str | None = None
+    """Of a worker's chat (`tool`): the id of the tool call in `chat` that it does the work of."""
 
 
 def origin_of(raw: Json) -> Origin:
     """An AHP chat origin (4.1)."""
     selection = raw.get("selection") or {}
-    return Origin(str(raw.get("kind", "user")), raw.get("chat"), raw.get("turnId"), selection.get("text"))
+    return Origin(
+        kind=str(raw.get("kind", "user")),
+        chat=raw.get("chat"),
+        turn=raw.get("turnId"),
+        selection=selection.get("text"),
+        call=raw.get("toolCallId"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,6 +316,12 @@ class Chat:
         self._run(self.async_chat.unshow(canvas))
 
     @property
+    def workers(self) -> list[ChatSummary]:
+        """The chats in which its tool calls have others do their work, oldest first. They can be opened, and only read:
+        `Chat.open(worker.uri).turns`; `origin.call` is the call."""
+        return self.async_chat.workers
+
+    @property
     def canvases(self) -> list[Canvas]:
         """What is shown beside the chat, whoever showed it, in the order in which it was opened."""
         return self.async_chat.canvases

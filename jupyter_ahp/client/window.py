@@ -203,7 +203,8 @@ class Window:
 
     @property
     def origin(self) -> Origin:
-        """Where it comes from: `kind` is `user`, or `fork` or `sideChat` with the `chat` and `turn` it was made from."""
+        """Where it comes from: `kind` is `user`, or `fork` or `sideChat` with the `chat` and `turn` it was made from, or
+        `tool` with the `chat` and the `call` that it works for."""
         return self._summary.origin
 
     @property
@@ -215,6 +216,12 @@ class Window:
     def chats(self) -> list[ChatSummary]:
         """The chats of its session, this one among them."""
         return [summary_of(entry) for entry in self._session.state.get("chats", ())]
+
+    @property
+    def workers(self) -> list[ChatSummary]:
+        """The chats in which its tool calls have others do their work, oldest first. They can be opened, and only read:
+        `Chat.open(worker.uri).turns`; `origin.call` is the call."""
+        return [chat for chat in self.chats if chat.origin.kind == "tool" and chat.origin.chat == self.uri]
 
     @property
     def _summary(self) -> ChatSummary:

@@ -32,7 +32,7 @@ Cut: TypeAlias = Literal["before", "replay", "snapshot", "restart"]
 
 class ByHand(Agent):
     """Each turn does what `say` tells it to, in order: "done" ends it, "fail" and "resumable" end it badly, "read" reads
-    the steering message that it was handed; anything else is said. Without orders, a turn waits for them.
+    the steering message that it was handed, "delegate" has a worker say so; anything else is said. Without orders, a turn waits for them.
     """
 
     provider = "hand"
@@ -77,6 +77,12 @@ class _Conversation(Conversation):
                 raise TurnFailed("test", "It failed.", resumable=order == "resumable")
             if order == "read":
                 sink.steering_read(self.agent.steering.pop(0).id)
+            elif order == "delegate":
+                call = sink.tool("delegate", title="Delegate", call_id="c1")
+                worker = sink.worker(call, "Look into it", title="Scout")
+                worker.sink.markdown("so it is")
+                worker.done()
+                call.done("Delegated")
             else:
                 sink.markdown(order)
 

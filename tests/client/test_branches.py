@@ -118,6 +118,25 @@ async def test_the_model_of_a_chat_is_its_forks_too(line: Connection, agent: ByH
     assert [prompt.model for prompt in agent.prompts] == ["large", "large"]
 
 
+# ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+async def test_W3_a_worker_is_listed_and_read_and_not_written_to(
+    line: Connection, agent: ByHand, real: RealHost
+) -> None:
+    async with AsyncChat("hand", host=line) as chat:
+        assert chat.workers == []
+        agent.say("delegate", "done")
+        await chat.send("go")
+        (worker,) = chat.workers
+        assert worker.origin == Origin("tool", chat.uri, call="c1")
+        assert (worker.title, worker.state) == ("Scout", "idle")
+        async with AsyncChat.open(worker.uri, Host(real.url, "any")) as read:
+            assert [(turn.message.text, turn.text) for turn in read.turns] == [("Look into it", "so it is")]
+            assert read.turns[0].message.sender == "agent"
+            assert (read.origin, read.workers) == (worker.origin, [])
+            with pytest.raises(Refused, match="read-only"):
+                await read.send("me too")
+
+
 # ── rewinding ────────────────────────────────────────────────────────────────────────────────────────────────────
 async def test_X1_a_rewind_keeps_through_its_turn_and_can_be_undone(
     chat: AsyncChat, other: AsyncChat, agent: ByHand
