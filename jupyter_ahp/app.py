@@ -45,6 +45,19 @@ class AssistantAgent(Configurable):
     )
 
 
+class PiAgent(Configurable):
+    """Configuration of pi, a coding agent that runs as a program of its own."""
+
+    command = List(
+        Unicode(),
+        ["pi"],
+        config=True,
+        help="""The program, and what it is always given: ["pi", "--provider", "openai", "--model", "gpt-5"]. It is looked
+        for on the server's PATH.""",
+    )
+    env = Dict(config=True, help="Environment variables for it, on top of the server's.")
+
+
 class ACPAgent(Configurable):
     """Configuration of the agents that speak the Agent Client Protocol (ACP)."""
 
@@ -61,7 +74,7 @@ class AHPExtension(ExtensionApp):
 
     name = "jupyter_ahp"
     load_other_extensions = True
-    classes = [AssistantAgent, ACPAgent]
+    classes = [AssistantAgent, PiAgent, ACPAgent]
 
     data_dir = Unicode(
         config=True, help="Where sessions and chats are kept. Default: `ahp` in Jupyter's data directory."
@@ -184,8 +197,14 @@ class AHPExtension(ExtensionApp):
 
         models = AssistantAgent(parent=self).models
         acp = ACPAgent(parent=self).servers
+        pi = PiAgent(parent=self)
         agents = find_agents(
-            self.agents, models=models, data_dir=self.data_dir, acp_servers=acp, log=self.log
+            self.agents,
+            models=models,
+            data_dir=self.data_dir,
+            acp_servers=acp,
+            pi={"command": pi.command, "env": pi.env},
+            log=self.log,
         )
         options = HostOptions(
             default_agent=self.default_agent,

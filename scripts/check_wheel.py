@@ -22,6 +22,7 @@ NEEDED = [
     r".*\.data/data/share/jupyter/labextensions/jupyter-ahp/static/remoteEntry\.[0-9a-f]+\.js",
     r".*\.data/data/share/jupyter/labextensions/jupyter-ahp/static/style\.js",
     r".*\.data/data/etc/jupyter/jupyter_server_config\.d/jupyter_ahp\.json",
+    r"jupyter_ahp/agents/pi/extension\.ts",
     r".*\.dist-info/licenses/LICENSE",
 ]
 UNWANTED = [r"(^|/)tests/", r"(^|/)node_modules/", r"\.map$", r"__pycache__"]

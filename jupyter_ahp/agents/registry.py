@@ -28,10 +28,11 @@ def find_agents(
     models: Sequence[Mapping[str, Any]] = (),
     data_dir: str | Path | None = None,
     acp_servers: Mapping[str, Any] | None = None,
+    pi: Mapping[str, Any] | None = None,
     installed: Iterable[EntryPoint] | None = None,
     log: logging.Logger | None = None,
 ) -> list[Agent]:
-    """Make the agents of a server, in a fixed order: `assistant`, those of others by name, those that speak
+    """Make the agents of a server, in a fixed order: `assistant`, `pi`, those of others by name, those that speak
     ACP, `echo`.
 
     Parameters
@@ -45,6 +46,8 @@ def find_agents(
         `AHPExtension.data_dir`, where the small model is; None is the default.
     acp_servers:
         `ACPAgent.servers`, to which the known ones on PATH are added; None: no agent that speaks ACP.
+    pi:
+        `PiAgent.command` and `.env`, by their names; None: no pi.
     installed:
         Entry points to use instead of those of the installed packages.
     """
@@ -60,6 +63,11 @@ def find_agents(
 
         return AssistantAgent(models=models, data_dir=data_dir)
 
+    def pi_agent() -> Agent:
+        from jupyter_ahp.agents.pi import PiAgent
+
+        return PiAgent(**(pi or {}))
+
     def echo() -> Agent:
         from jupyter_ahp.agents.echo import EchoAgent
 
@@ -67,6 +75,8 @@ def find_agents(
 
     points = entry_points(group=GROUP) if installed is None else installed
     factories: dict[str, Callable[[], Agent]] = {"assistant": assistant}
+    if pi is not None:
+        factories["pi"] = pi_agent
     for point in sorted(points, key=lambda point: point.name):
         if not PROVIDER.match(point.name) or point.name in factories or point.name == "echo":
             log.error(
