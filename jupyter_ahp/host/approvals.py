@@ -25,6 +25,7 @@ class SessionApprovals(Approvals):
     """One session's, for every agent alike."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
 
     def granted(self, tool: str) -> bool:
@@ -37,6 +38,7 @@ class SessionApprovals(Approvals):
         if tool not in allowed:
             session.meta = {**session.meta, _ALLOWED: [*allowed, tool]}
             session.saver.soon()
+            self.changed()
 
     def setting_changed(self, config: Json) -> None:
         """Somebody changed these settings: to ask from now on is to forget what was allowed."""
@@ -44,6 +46,7 @@ class SessionApprovals(Approvals):
         if config.get(SETTING) == ASK and _ALLOWED in session.meta:
             session.meta = {key: value for key, value in session.meta.items() if key != _ALLOWED}
             session.saver.soon()
+        self.changed()
 
 
 def with_setting(schema: Json) -> Json:

@@ -54,7 +54,8 @@ class ClientTool(Tool):
         self.name = definition["name"]
         self.title = _text(definition.get("title")) or _text(hints.get("title")) or self.name
         self.description = _text(definition.get("description"))[:LONGEST_DESCRIPTION]
-        self.parameters = definition.get("inputSchema") or {"type": "object"}
+        # Models' APIs want an object's properties, be there none.
+        self.parameters = {"type": "object", "properties": {}, **(definition.get("inputSchema") or {})}
         self.effects = "read" if hints.get("readOnlyHint") is True else "run"
         self.contributor = {"kind": "client", "clientId": client_id}
         self._session = session
@@ -65,7 +66,7 @@ class ClientTool(Tool):
             call.failed(f"{self.title}: not done", error=CLIENT_LEFT)
             return ToolResult(CLIENT_LEFT, failed=True)
         allowed = await guard(
-            self, call, arguments, self._session.approvals, doing=self.title, key=self._key()
+            self, call, arguments, self._session.approvals, doing=lambda _: self.title, key=self._key()
         )
         if isinstance(allowed, ToolResult):
             return allowed if self._is_there else ToolResult(CLIENT_LEFT, failed=True)
@@ -92,6 +93,8 @@ def tools_problem(tools: Sequence[Json]) -> str | None:
     if twice := {name for name in names if names.count(name) > 1}:
         return f"Announced twice: {', '.join(sorted(twice))}."
     for one in tools:
+        if (one.get("inputSchema") or {}).get("type", "object") != "object":
+            return f"The inputSchema of {one['name']} is not an object's."
         if len(json.dumps(one.get("inputSchema"))) > LARGEST_SCHEMA:
             return f"The inputSchema of {one['name']} is larger than {LARGEST_SCHEMA // 1024} KiB."
     return None

@@ -316,6 +316,8 @@ class Call(ToolCall):
         self._worker: Json | None = None
         """The content that shows its worker (AHP 4.3, W5): there from the spawn to the end."""
         self._state = "streaming"
+        self._doing = ""
+        """What it is said to do."""
         self._waiting: asyncio.Future[Confirmation] | None = None
         self.client = contributor.get("clientId") if contributor is not None else None
         """The client whose tool it is."""
@@ -372,6 +374,15 @@ class Call(ToolCall):
         self._show_worker()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(confirmation)
+
+    def waive(self) -> None:
+        if self._state != "pending":
+            return
+        self._ready(self._doing, None, confirmed="setting")
+        self._state = "running"
+        self._show_worker()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(Confirmation(approved=True))
 
     async def by_client(self) -> Json:
         if self._result is not None and self._state in STOPPED:
@@ -483,6 +494,7 @@ class Call(ToolCall):
         self._release()
 
     def _ready(self, message: str, tool_input: str | None, **fields: Any) -> None:
+        self._doing = message
         if tool_input is not None:
             fields["toolInput"] = tool_input
         self._say("chat/toolCallReady", invocationMessage=message, **fields)

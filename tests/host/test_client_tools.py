@@ -99,7 +99,11 @@ async def test_an_announced_tool_is_offered_as_the_client_describes_it(
     )
     assert (cell.parameters, cell.effects) == (CELL["inputSchema"], "read")
     assert cell.contributor == {"kind": "client", "clientId": client.client_id}
-    assert (run.title, run.effects, run.parameters) == ("Run a cell", "run", {"type": "object"})
+    assert (run.title, run.effects, run.parameters) == (
+        "Run a cell",
+        "run",
+        {"type": "object", "properties": {}},
+    )
 
     await client.announce(S, RUN)
     agent.play = lambda prompt, sink: _nothing()
@@ -154,6 +158,7 @@ async def test_a_queued_message_is_its_clients_turn_as_well(
     ("tools", "words"),
     [
         ([CELL, CELL], "twice: read_cell"),
+        ([{"name": "text", "inputSchema": {"type": "string"}}], "inputSchema of text"),
         ([{"name": "big", "inputSchema": {"description": "x" * LARGEST_SCHEMA}}], "inputSchema of big"),
     ],
 )
@@ -477,6 +482,41 @@ async def test_a_stop_ends_a_call_that_a_client_runs(
     assert (call["status"], call["reason"]) == ("cancelled", "skipped")
     await quiet(host)
     assert "inputNeeded" not in other.state(S)
+    await agree(host, client, other)
+
+
+async def test_W4_a_worker_calls_a_clients_tool(
+    host: Host, agent: Scripted, client: WireClient, other: WireClient, chat: str
+) -> None:
+    """The client runs it in the worker's chat, and what came out goes to the backend that runs the worker."""
+
+    async def delegate(prompt: Prompt, sink: TurnSink) -> None:
+        call = sink.tool("delegate", title="Delegate")
+        worker = sink.worker(call, "Read cell 2", title="Reader")
+        result = await use(prompt, worker.sink, "read_cell", {"index": 2})
+        worker.done()
+        call.done("Delegated", content=[{"type": "text", "text": result.text}])
+        sink.markdown(result.text)
+
+    agent.play = delegate
+    await client.start(chat, "Delegate")
+    await until(
+        lambda: any(
+            entry["kind"] == "toolClientExecution" for entry in client.state(S).get("inputNeeded", ())
+        )
+    )
+    [entry] = client.state(S)["inputNeeded"]
+    assert entry["chat"] != chat
+    await client.subscribe(entry["chat"])
+    ids = {"turnId": entry["turnId"], "toolCallId": entry["toolCall"]["toolCallId"]}
+    result = {"success": True, "pastTenseMessage": "Read", "content": [{"type": "text", "text": "df"}]}
+    await other.subscribe(entry["chat"])
+    refused = await other.do(entry["chat"], "chat/toolCallComplete", **ids, result=result)
+    assert "another client's" in refused["rejectionReason"]
+    await client.do(entry["chat"], "chat/toolCallComplete", **ids, result=result)
+    assert await ended(client, chat) == "df"
+    [call] = client.calls(entry["chat"])
+    assert (call["status"], call["success"]) == ("completed", True)
     await agree(host, client, other)
 
 

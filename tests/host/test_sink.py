@@ -221,6 +221,16 @@ async def confirmations(stage: Stage) -> None:
     )
     running.failed("Failed", error="x")
 
+    waived = sink.tool("waived", title="Waived", call_id="c6")
+    waived.waive()
+    task = asyncio.ensure_future(waived.confirm("Go", title="Go?", tool_input="{}"))
+    await asyncio.sleep(0)
+    waived.waive()
+    assert await task == Confirmation(True)
+    waived.waive()
+    sink.confirmed("c6", Confirmation(False))
+    waived.done("Went")
+
     given_up = sink.tool("slow", title="Slow", call_id="c4")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(given_up.confirm("Quick", title="Quick?"), 0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -420,6 +420,40 @@ async def test_what_is_allowed_for_the_session_is_for_all_its_chats_and_for_no_o
     assert await runs_unasked(client, OTHER)
     elsewhere = await client.create(T)
     assert not await runs_unasked(client, elsewhere)
+
+
+async def allow_first_of_two(client: WireClient, chat: str) -> None:
+    chosen = {"approved": True, "confirmed": "user-action", "selectedOptionId": "allow-session"}
+    first = client.calls(chat)[0]["toolCallId"]
+    await client.of_call(chat, "chat/toolCallConfirmed", toolCallId=first, **chosen)
+
+
+async def set_to_auto(client: WireClient, chat: str) -> None:
+    await client.do(S, "session/configChanged", config={"approvals": "auto"})
+
+
+@pytest.mark.parametrize("allow", [allow_first_of_two, set_to_auto])
+async def test_what_waits_goes_on_when_it_need_not_ask_any_more(
+    host: Host,
+    agent: Scripted,
+    client: WireClient,
+    chat: str,
+    allow: Callable[[WireClient, str], Awaitable[None]],
+) -> None:
+    async def both(prompt: Prompt, sink: TurnSink) -> None:
+        sums = (use(prompt, sink, "add", {"a": number, "b": 1}) for number in (1, 2))
+        for result in await asyncio.gather(*sums):
+            sink.markdown(f"{result.text} ")
+
+    agent.play = both
+    await client.start(chat, "Both")
+    await until(lambda: [call["status"] for call in client.calls(chat)] == ["pending-confirmation"] * 2)
+    await allow(client, chat)
+    await ends(client, chat)
+    assert told(client, chat) == "2 3 "
+    assert client.calls(chat)[1]["confirmed"] == "setting"
+    assert "inputNeeded" not in client.state(S)
+    await agree(host, client)
 
 
 async def test_what_is_allowed_once_or_denied_asks_again(client: WireClient, chat: str) -> None:

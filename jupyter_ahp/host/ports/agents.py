@@ -246,6 +246,10 @@ class ToolCall(ABC):
         """Ask a person; waits without a time limit. Raises `TurnOver` if the turn ends first."""
 
     @abstractmethod
+    def waive(self) -> None:
+        """A setting lets it run meanwhile: whoever waits in `confirm` need not be answered any more, and it runs."""
+
+    @abstractmethod
     def content(self, blocks: Sequence[Json]) -> None:
         """Replace what the running call shows so far (AHP tool result content)."""
 

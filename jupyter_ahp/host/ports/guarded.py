@@ -13,7 +13,7 @@ import json
 import logging
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -53,11 +53,11 @@ class GuardedTool(Tool):
         """Do it; `arguments` fit `parameters`. What this raises becomes a failed result, in the exception's words."""
 
     def doing(self, arguments: Mapping[str, Any]) -> str:
-        """What a call is about to do, for people ("Read a.csv"). `arguments` are as the model sent them."""
+        """What a call is about to do, for people ("Read a.csv")."""
         return self.title
 
     async def call(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
-        allowed = await guard(self, call, arguments, self.approvals, doing=_said(self, arguments))
+        allowed = await guard(self, call, arguments, self.approvals, doing=self.doing)
         if isinstance(allowed, ToolResult):
             return allowed
         try:
@@ -76,12 +76,12 @@ async def guard(
     arguments: Mapping[str, Any],
     approvals: Approvals,
     *,
-    doing: str,
+    doing: Callable[[Mapping[str, Any]], str],
     key: str | None = None,
 ) -> Mapping[str, Any] | ToolResult:
     """Up to the point at which the call runs: its arguments, as people left them; else how it ended instead.
 
-    `key`: under which name the tool is allowed for the session, where its own is not enough. Raises `TurnOver`.
+    `doing` says what it is about to do, for people. `key`: under which name the tool is allowed for the session, where its own is not enough. Raises `TurnOver`.
     """
     if _SCHEMAS not in sys.modules:  # half a second, in which others must not wait
         await asyncio.to_thread(importlib.import_module, _SCHEMAS)
@@ -91,13 +91,19 @@ async def guard(
     problem = misfit(tool.parameters, arguments)
     if problem is not None:
         return finish(tool, call, ToolResult(f"Not done: {problem}", failed=True))
-    shown = json.dumps(arguments, ensure_ascii=False)
+    said, shown = doing(arguments), json.dumps(arguments, ensure_ascii=False)
     if not approvals.asks(key, tool.effects):
-        call.run(doing, tool_input=shown, by_setting=tool.effects in ("write", "run"))
+        call.run(said, tool_input=shown, by_setting=tool.effects in ("write", "run"))
         return arguments
-    answer = await call.confirm(
-        doing, title=f"{tool.title}?", tool_input=shown, options=OPTIONS, editable=True
-    )
+
+    def look() -> None:
+        if not approvals.asks(key, tool.effects):
+            call.waive()
+
+    with approvals.watched(look):
+        answer = await call.confirm(
+            said, title=f"{tool.title}?", tool_input=shown, options=OPTIONS, editable=True
+        )
     if not answer.approved:
         return ToolResult(_denied(answer), failed=True)
     if answer.option == ALLOW_SESSION:
@@ -111,14 +117,6 @@ async def guard(
         )
         return finish(tool, call, ToolResult(words, failed=True))
     return edited
-
-
-def _said(tool: GuardedTool, arguments: Mapping[str, Any]) -> str:
-    try:
-        return tool.doing(arguments)
-    except Exception:  # what a model sends need not be what the tool takes
-        log.debug("The tool %s does not say what it is about to do", tool.name, exc_info=True)
-        return tool.title
 
 
 def _denied(answer: Confirmation) -> str:

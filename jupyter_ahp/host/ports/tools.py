@@ -7,7 +7,8 @@ Whoever runs the model shows it the tools of `Prompt.tools` and hands the result
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -65,6 +66,7 @@ class Approvals:
 
     def __init__(self) -> None:
         self._allowed: set[str] = set()
+        self._watchers: list[Callable[[], None]] = []
 
     def granted(self, tool: str) -> bool:
         """Whether a person allowed the tool of that name for the session, or a setting every tool."""
@@ -73,6 +75,21 @@ class Approvals:
     def allow(self, tool: str) -> None:
         """A person allowed the tool of that name for the session."""
         self._allowed.add(tool)
+        self.changed()
+
+    def changed(self) -> None:
+        """Something may run now that had to ask: calls that wait for a person look again."""
+        for look in tuple(self._watchers):
+            look()
+
+    @contextmanager
+    def watched(self, look: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile `look` is called whenever something changed."""
+        self._watchers.append(look)
+        try:
+            yield
+        finally:
+            self._watchers.remove(look)
 
     def asks(self, tool: str, effects: Effects) -> bool:
         """Whether a call needs a person's word first."""
