@@ -24,7 +24,7 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
-from ..protocol.meta import CLIENT, SENDER, SENDER_NAME
+from ..protocol.meta import CLIENT, SENDER, SENDER_NAME, ran_command, runs_here
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
@@ -176,6 +176,8 @@ class Chat:
         self.memory.restore(stored.points, stored.turns, mended=stored.record.meta != written.meta)
         state |= self.session.host.canvases.listed(self.uri)
         self._show_as(state)
+        if not elsewhere and self.session.found is None and not self.summary["title"]:
+            self._name_again()
         if self.record != written and not elsewhere:
             self.saver.soon()
         if recovered is not None and not elsewhere:
@@ -183,6 +185,14 @@ class Chat:
                 await self.store.end_turn(self.session.id, self.uri, recovered)
             except StoreError as error:  # it is recovered again at the next start
                 log.warning("What was running in %s is shown but could not be stored: %s", self.uri, error)
+
+    def _name_again(self) -> None:
+        """A name is on disk a little later than the turn that gave it: a crash may have lost it (T8)."""
+        said = [
+            turn["message"] for turn in self.state["turns"] if turn["message"]["origin"]["kind"] == "user"
+        ]
+        if said:
+            self._name_after(next((message for message in said if not runs_here(message)), said[0]))
 
     def begin_anew(self) -> None:
         """It is new, and nothing was ever written of it: its channel is there at once."""
@@ -422,10 +432,15 @@ class Chat:
         if late is None:
             if action.get("queuedMessageId") is None:
                 extensions.events.message(self, "turn", message)
-            title = title_of(text) if command is None else title_of_command(command)
-            self.session.first_words(self, title, command or plugin)
+            self._name_after(message)
         self.turns.run(late)
         return envelope
+
+    def _name_after(self, message: Json) -> None:
+        """T8: a message names the chat if it has no name; what the host ran, until there is another."""
+        text = message["text"]
+        title = title_of_command(command_of(text) or text) if ran_command(message) else title_of(text)
+        self.session.first_words(self, title, provisional=runs_here(message))
 
     async def _turn_resumed(self, sender: Connection, client_seq: int, action: Json) -> None:
         state = self.state
@@ -647,6 +662,12 @@ class Chat:
             action = {**action, "draft": draft}
             self.session.use()
         self._echo(sender, client_seq, action)
+        self.record.draft = draft
+        self.saver.soon()
+
+    def set_draft(self, draft: Json) -> None:
+        """Words that would be lost are the draft, for whoever opens the chat."""
+        self.publish({"type": "chat/draftChanged", "draft": draft})
         self.record.draft = draft
         self.saver.soon()
 

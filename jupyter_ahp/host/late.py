@@ -83,6 +83,10 @@ class Behind(ConversationHost):
         """Something goes on that ends with the conversation."""
         return bool(self._late or self._listed)
 
+    def has(self, message_id: str) -> bool:
+        """A late turn for this steering message is to be opened."""
+        return any(late.message_id == message_id for late in self._late)
+
     def take(self) -> Late:
         """The late turn that opens next."""
         return self._late.popleft()

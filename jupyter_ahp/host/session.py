@@ -377,18 +377,18 @@ class Session:
         for entry_id in held.keys() - wanted.keys():
             self._publish({"type": "session/inputNeededRemoved", "id": entry_id})
 
-    def first_words(self, chat: Chat, title: str, command: str | None) -> None:
-        """T8: the first message names what has no name, or has that of a command."""
+    def first_words(self, chat: Chat, title: str, *, provisional: bool) -> None:
+        """T8: the first message names what has no name, or has that of a command (`provisional`)."""
         self.use()
         named, seeded = self.summary_of(chat.uri)["title"], chat.record.meta.get(PROVISIONAL)
-        if not title or (named and (command is not None or seeded != named)):
+        if not title or (named and (provisional or seeded != named)):
             return
         session_too = bool(named) and self.state["title"] == named
         self.rename_chat(chat, title)
         if session_too and self.state["title"] == named:
             self._publish({"type": "session/titleChanged", "title": title})
             self._tell(title=title)
-        if command is not None:
+        if provisional:
             chat.record.meta[PROVISIONAL] = title
         elif seeded is not None:
             del chat.record.meta[PROVISIONAL]

@@ -458,6 +458,8 @@ class Turns:
             )
             if self._conversation is conversation:
                 self._gone()
+        if self._chat.channel is not None:
+            self._chat.waiting.stop_is_through()
 
     # ── rewind ───────────────────────────────────────────────────────────────────────────────────────────────
     async def truncate(self, keep: str | None, say: Callable[[], object]) -> None:
@@ -551,6 +553,10 @@ class Turns:
         """The turn that the backend has begun by itself, to be opened, and where to put it back."""
         assert self._behind is not None, "something waits there"
         return self._behind, self._behind.take()
+
+    def runs_late(self, message_id: str) -> bool:
+        """Whether the backend runs this steering message behind the stop of its turn (B9)."""
+        return self.holds == message_id or (self._behind is not None and self._behind.has(message_id))
 
     @property
     def holds(self) -> str | None:

@@ -35,6 +35,10 @@ class Waiting:
         """The steering message that the backend was handed and has not read."""
         self._let_go: Json | None = None
         """The steering message that a stop took out: its backend may have it, and run it all the same (B9)."""
+        self._unread: Json | None = None
+        """The same, until the backend has taken in that stop."""
+        self._opens: str | None = None
+        """The steering message whose late turn is being opened."""
         self._unfit: str | None = None
         """The steering message that cannot be handed to a turn that runs."""
 
@@ -150,11 +154,14 @@ class Waiting:
         }
         if late.message_id is not None:
             start["queuedMessageId"] = late.message_id
+        self._opens = late.message_id
         try:
             await self._chat.begin(start, None, late)
         except BaseException:
             behind.put_back(late)
             raise
+        finally:
+            self._opens = None
         self.keep()
 
     def _late_message(self, late: Late) -> Json:
@@ -185,9 +192,23 @@ class Waiting:
         waits = self._chat.state.get("steeringMessage")
         self._held = None
         if waits is not None:
-            self._let_go = waits
+            self._let_go = self._unread = waits
             self._chat.publish({"type": "chat/pendingMessageRemoved", "kind": "steering", "id": waits["id"]})
             self.keep()
+
+    def stop_is_through(self) -> None:
+        """The backend has taken in a stop: steering that it will not run is the chat's draft now, if there is none.
+
+        Whoever wrote it may not have the chat open, and its words are nowhere else.
+        """
+        unread, self._unread = self._unread, None
+        if unread is None or self._chat.state.get("draft") is not None:
+            return
+        name = unread["id"]
+        runs = self._opens == name or self._chat.turns.runs_late(name)
+        if runs or self.was_sent(name) or self.message(name) is not None:
+            return
+        self._chat.set_draft(unread["message"])
 
     def given_back(self) -> None:
         """The turn ended: what it was handed and did not read is the chat's again (G2)."""

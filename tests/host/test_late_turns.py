@@ -167,6 +167,7 @@ async def test_B9_steering_run_behind_a_stop_is_a_turn_of_its_own_in_the_persons
     assert again["rejectionReason"] == "This message was sent already. What was sent cannot be changed."
     assert [prompt.text for prompt in agent.prompts] == ["go"], "nobody was sent it twice"
     await quiet(host)
+    assert "draft" not in client.state(chat), "nor are its words put there again"
     await agree(host, client, other)
 
 

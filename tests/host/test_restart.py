@@ -11,6 +11,7 @@ import pytest
 from jupyter_ahp.host.host import Host
 from jupyter_ahp.host.ports import Prompt, TurnSink
 from jupyter_ahp.protocol import status
+from jupyter_ahp.protocol.meta import COMMAND
 from jupyter_ahp.store.files import FileStore
 from tests.host.harness import (
     ROOT,
@@ -392,3 +393,39 @@ async def test_a_chat_in_the_record_that_is_no_summary_costs_its_session_alone(
     assert list(visitor.rows) == [T]
     assert [lost.id for lost in again.unreadable] == ["s"]
     await again.stop()
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (["Plot it, please", "And now?"], "Plot it, please"),
+        (["!ls -l"], "ls -l"),
+        (["!ls", "Why?"], "Why?"),
+        ([], ""),
+    ],
+)
+async def test_T8_a_name_that_a_crash_lost_is_given_again(
+    files: FileStore, said: list[str], title: str
+) -> None:
+    host = await started(files)
+    client = await greeted(host)
+    chat = await client.create(S)
+    await quiet(host)
+    await host.stop()
+    await files.open()
+    for number, text in enumerate(said):
+        meta = {"_meta": {COMMAND: True}} if text.startswith("!") else {}
+        turn = {"id": f"t{number}", "startedAt": "2026-03-01T10:00:00.000Z", "message": message(text, **meta)}
+        await files.begin_turn("s", chat, {**turn, "responseParts": []})
+        await files.end_turn("s", chat, {**turn, "responseParts": [], "state": "complete", "duration": 1})
+    await files.close()
+
+    again = await started(files)
+    visitor = await greeted(again, S, chat)
+
+    assert visitor.state(chat)["title"] == visitor.state(S)["title"] == title
+    await agree(again, visitor)
+    await again.stop()
+    third = await started(files)
+    assert [row["title"] for row in (await greeted(third)).rows.values()] == [title]
+    await third.stop()

@@ -663,6 +663,36 @@ async def test_G6_a_stop_takes_it_out_behind_the_stop_and_starts_nothing(
     assert not client.running(chat)
 
 
+@pytest.mark.parametrize("handed", [True, False])
+async def test_G6_D1_words_that_a_stop_took_out_are_the_chats_draft(
+    client: WireClient, other: WireClient, chat: str, steered: SteeredAgent, host: Host, handed: bool
+) -> None:
+    await other.subscribe(chat)
+    steered.takes = handed
+    turn = await client.start(chat, "first")
+    await steer(client, chat, "s", "mind the date")
+    if handed:
+        await until(lambda: steered.taken)
+    await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await until(lambda: "draft" in other.state(chat))
+    draft = other.state(chat)["draft"]
+    assert (draft["text"], draft["_meta"]["jupyter-ahp.sender"]) == ("mind the date", "user:alice")
+    assert "origin" not in other.envelopes[-1], "the host's own"
+    await agree(host, client, other)
+
+
+async def test_G6_D1_a_draft_that_is_there_stays_as_it_is(
+    client: WireClient, chat: str, steered: SteeredAgent, host: Host
+) -> None:
+    turn = await client.start(chat, "first")
+    await steer(client, chat, "s", "mind the date")
+    await until(lambda: steered.taken)
+    await client.do(chat, "chat/draftChanged", draft=message("half a thou"))
+    await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await quiet(host)
+    assert client.state(chat)["draft"]["text"] == "half a thou"
+
+
 async def test_G7_taken_back_it_is_withdrawn_from_the_backend(
     client: WireClient, chat: str, steered: SteeredAgent
 ) -> None:
