@@ -28,6 +28,7 @@ from .ports import (
     Prompt,
     Start,
     Steering,
+    SteeringRefused,
     StoreError,
     TurnFailed,
     TurnOver,
@@ -513,7 +514,7 @@ class Turns:
 
     # ── steering ─────────────────────────────────────────────────────────────────────────────────────────────
     async def steer(self, message: Steering) -> bool:
-        """Hand a message to the turn that runs; False when it cannot be taken yet (G1)."""
+        """Hand a message to the turn that runs; False when it cannot be taken yet (G1). Raises `SteeringRefused`."""
         run, conversation = self._run, self._conversation
         if run is None or conversation is None or not run.sent:
             return False
@@ -567,6 +568,8 @@ class Turns:
         try:
             async with asyncio.timeout(_GRACE):
                 return await answer
+        except SteeringRefused:
+            raise
         except Exception:
             log.exception("The agent of %s %s", self._chat.uri, failing)
             return False

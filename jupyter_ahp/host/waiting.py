@@ -6,6 +6,7 @@ said to wait, and carries its id into the turn that it becomes, so that a crash 
 
 from __future__ import annotations
 
+import logging
 import uuid
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,14 @@ from ..protocol.meta import HOLD, PENDING_ID, sent_in
 from . import clock
 from .late import Late
 from .pending import Cause, HandOver, OpenLate, Start, next_step
-from .ports import Json, Steering, StoreError, TurnFailed
+from .ports import Json, Steering, SteeringRefused, StoreError, TurnFailed
 from .references import blocks_for
 from .rewind import cut
 
 if TYPE_CHECKING:
     from .chat import Chat
+
+log = logging.getLogger(__name__)
 
 NO_STEERING = "The session provider does not support steering messages."
 BEING_PROCESSED = "Cannot change a steering message while it is being processed."
@@ -126,11 +129,25 @@ class Waiting:
         except TurnFailed:
             self._unfit = waiting["id"]  # it waits to be a turn of its own, which can say so (A10)
             return
-        taken = await self._chat.turns.steer(Steering(waiting["id"], message["text"], blocks))
+        try:
+            taken = await self._chat.turns.steer(Steering(waiting["id"], message["text"], blocks))
+        except SteeringRefused as refusal:
+            self._refused(waiting, refusal)
+            return
         state = self._chat.state  # meanwhile the model may have read it, and the turn may have ended
         still = (state.get("activeTurn", {}).get("id"), state.get("steeringMessage", {}).get("id"))
         if taken and still == (turn, waiting["id"]):
             self._held = waiting["id"]
+
+    def _refused(self, waiting: Json, refusal: SteeringRefused) -> None:
+        """The backend will not take it (B14, B16): it is out, unless it went meanwhile, and the turn goes on."""
+        log.warning("A steering message of %s was not taken: %s", self._chat.uri, refusal)
+        if self._chat.state.get("steeringMessage", {}).get("id") == waiting["id"]:
+            self._chat.publish(
+                {"type": "chat/pendingMessageRemoved", "kind": "steering", "id": waiting["id"]}
+            )
+            self.keep()
+            self._chat.session.say_problem(f"A message was not taken into the turn: {refusal}")
 
     async def _start(self, waiting: Json) -> None:
         start = {

@@ -20,6 +20,7 @@ from jupyter_ahp.host.ports import (
     Principal,
     Prompt,
     Steering,
+    SteeringRefused,
     Store,
     TurnFailed,
     TurnSink,
@@ -495,6 +496,8 @@ class Steered(Line):
 
     async def steer(self, message: Steering) -> bool:
         self.agent.offered.append(message.id)
+        if self.agent.refuses:
+            raise SteeringRefused("it is too long.")
         if self.agent.takes:
             self.agent.taken.append(message)
         return self.agent.takes
@@ -515,6 +518,7 @@ class SteeredAgent(Scripted):
     def __init__(self) -> None:
         super().__init__()
         self.takes = True
+        self.refuses = False
         self.gives_back = True
         self.still_holds: str | None = None
         self.offered: list[str] = []
@@ -554,6 +558,24 @@ async def steer(client: WireClient, chat: str, name: str, text: str | None = Non
     return await client.do(
         chat, "chat/pendingMessageSet", kind="steering", id=name, message=message(text or name)
     )
+
+
+async def test_B14_one_that_the_backend_will_not_take_is_out_and_the_turn_goes_on(
+    host: Host, client: WireClient, chat: str, steered: SteeredAgent
+) -> None:
+    await client.start(chat, "go")
+    await until(lambda: steered.sink)
+    steered.refuses = True
+    await steer(client, chat, "s")
+    await until(lambda: "steeringMessage" not in client.state(chat))
+    assert "not taken into the turn: it is too long." in str(client.state(S)["_meta"])
+    assert client.running(chat)
+
+    for word in ("on", "done"):
+        steered.words.put_nowait(word)
+    await until(lambda: not client.running(chat))
+    assert steered.offered == ["s"]
+    assert steered.texts == ["go"]
 
 
 async def test_G1_steering_goes_into_the_turn_and_stands_where_the_model_read_it(

@@ -20,6 +20,7 @@ from jupyter_ahp.agents.base import (
     Prompt,
     Start,
     Steering,
+    SteeringRefused,
     Tool,
     TurnFailed,
     TurnOver,
@@ -243,7 +244,10 @@ class PiConversation(Conversation):
         self._steered[message.id] = text
         try:
             await line.ask("steer", message=text, images=images)
-        except (Declined, Ended, TimeoutError) as error:
+        except Declined as error:
+            self._steered.pop(message.id, None)
+            raise SteeringRefused(f"pi does not take it: {error}") from error
+        except (Ended, TimeoutError) as error:
             self._steered.pop(message.id, None)
             log.warning("pi did not take a steering message: %s", error)
             return False

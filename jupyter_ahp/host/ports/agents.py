@@ -187,6 +187,11 @@ class TurnFailed(Exception):
         self.details = details
 
 
+class SteeringRefused(Exception):
+    """Raised by `Conversation.steer`: the backend will not take this message at all. The host takes it out of what
+    waits, with these words, which are for the person, in the log (B14, B16)."""
+
+
 class TurnOver(Exception):
     """Raised by a waiting sink method (`ToolCall.confirm`, `TurnSink.ask`) when the turn ended meanwhile."""
 
@@ -461,7 +466,8 @@ class Conversation(ABC):
         """Take a message into the turn that runs; say False if that is not possible yet (G1): the host asks again on
         the turn's next action. One that is taken is told by `TurnSink.steering_read` when the model reads it; one that
         the turn's end finds unread is the host's again (G2), unless `holds` says otherwise. Asked only of an agent
-        whose capabilities say `steering`, and never twice for an id that was taken.
+        whose capabilities say `steering`, and never twice for an id that was taken. Raises `SteeringRefused` for one
+        that it will never take.
         """
         return False
 
