@@ -16,7 +16,7 @@ from jupyter_ahp.client.completing import completion_of, units
 from jupyter_ahp.client.connection import Connection
 from jupyter_ahp.client.discovery import Server
 from jupyter_ahp.host import uploads
-from jupyter_ahp.host.attachments import path_of
+from jupyter_ahp.host.paths import path_of
 from jupyter_ahp.host.ports import Block, ImageBlock, PathBlock, TextBlock
 from jupyter_ahp.protocol.errors import ProtocolError
 from jupyter_ahp.protocol.meta import MAX_MESSAGE, UPLOADS

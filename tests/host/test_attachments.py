@@ -531,7 +531,7 @@ async def test_A6_each_says_what_it_became_and_which_is_the_host_s_own(
 
 async def test_A11_what_a_client_reads_back_is_what_it_sent(sender: Sender, tmp_path: Path) -> None:
     span = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 4}}
-    told = {"range": span, "selection": {"range": span}, "displayKind": "image", "_meta": {"mine": 1}}
+    told: Json = {"range": span, "selection": {"range": span}, "displayKind": "image", "_meta": {"mine": 1}}
     asis = [
         {"type": "simple", "label": "s", "modelRepresentation": "said", **told},
         resource(tmp_path.as_uri(), "folder", **{**told, "displayKind": "directory"}),
