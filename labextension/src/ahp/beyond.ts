@@ -23,10 +23,14 @@ const PENDING_ID = 'jupyter-ahp.pendingId';
 const GRANTS = 'jupyter-ahp.grants';
 const ROLE = 'jupyter-ahp.role';
 const LIMIT = 'jupyter-ahp.attachmentLimit';
+const MAX_MESSAGE = 'jupyter-ahp.maxMessageBytes';
 const UNREADABLE = 'jupyter-ahp.unreadable';
 
 /** For the `_meta` of a change to what waits: the queue is tidied, and nothing starts for it. */
 export const HOLD: Meta = { 'jupyter-ahp.hold': true };
+
+/** Bytes for what is around the data in an answer. */
+const ENVELOPE = 4096;
 
 function record(value: unknown): Record<string, unknown> | undefined {
   return typeof value === 'object' && value !== null
@@ -122,10 +126,18 @@ export function roleOf(host: InitializeResult | undefined): string | undefined {
   return typeof role === 'string' ? role : undefined;
 }
 
-/** The size in bytes over which the host reads no attachment from a client; 0 where there is none, or it does not say. */
+/**
+ * The size in bytes over which the host reads no attachment from a client, or the answer would be more than it takes at
+ * once, on which it closes the connection; 0 where there is none, or it does not say.
+ */
 export function attachmentLimit(host: InitializeResult | undefined): number {
   const limit = host?._meta?.[LIMIT];
-  return typeof limit === 'number' ? limit : 0;
+  const message = host?._meta?.[MAX_MESSAGE];
+  const limits = typeof limit === 'number' && limit > 0 ? [limit] : [];
+  if (typeof message === 'number') {
+    limits.push(Math.max(1, Math.floor((message - ENVELOPE) / 4) * 3)); // as base64
+  }
+  return limits.length ? Math.min(...limits) : 0;
 }
 
 /** A session that is there and could not be read. */

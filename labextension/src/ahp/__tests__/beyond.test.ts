@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HOLD, steeringOf, undoable, waitedAs } from '..';
+import { attachmentLimit, HOLD, steeringOf, undoable, waitedAs } from '..';
 import type { AhpAction, ChatState, Message, Turn } from '..';
 import { World } from './world';
 
@@ -134,5 +134,25 @@ describe('an action that was not sent yet', () => {
       { type: 'chat/movableChanged', movable: true }
     ]);
     expect(world.store.revise(first, { type: 'chat/activityChanged' })).toBe(false);
+  });
+});
+
+describe('what may be attached', () => {
+  const greeting = (_meta?: Record<string, unknown>) => ({
+    protocolVersion: '1.0.0',
+    serverSeq: 1,
+    snapshots: [],
+    ...(_meta ? { _meta } : {})
+  });
+  const LIMIT = 'jupyter-ahp.attachmentLimit';
+  const MESSAGE = 'jupyter-ahp.maxMessageBytes';
+
+  it('is what the host reads, and what fits into one message', () => {
+    expect(attachmentLimit(undefined)).toBe(0);
+    expect(attachmentLimit(greeting())).toBe(0);
+    expect(attachmentLimit(greeting({ [LIMIT]: 100 }))).toBe(100);
+    expect(attachmentLimit(greeting({ [LIMIT]: 100, [MESSAGE]: 1_000_000 }))).toBe(100);
+    expect(attachmentLimit(greeting({ [LIMIT]: 0, [MESSAGE]: 4096 + 400 }))).toBe(300);
+    expect(attachmentLimit(greeting({ [LIMIT]: 10_000, [MESSAGE]: 4096 + 402 }))).toBe(300);
   });
 });
