@@ -25,6 +25,7 @@ from jupyter_ahp.host.ports import (
     TurnFailed,
     TurnSink,
 )
+from tests.host.harness import use
 
 Json: TypeAlias = dict[str, Any]
 Cut: TypeAlias = Literal["before", "replay", "snapshot", "restart"]
@@ -32,7 +33,8 @@ Cut: TypeAlias = Literal["before", "replay", "snapshot", "restart"]
 
 class ByHand(Agent):
     """Each turn does what `say` tells it to, in order: "done" ends it, "fail" and "resumable" end it badly, "read" reads
-    the steering message that it was handed, "delegate" has a worker say so; anything else is said. Without orders, a turn waits for them.
+    the steering message that it was handed, "delegate" has a worker say so, "use x" calls the tool x and says what it said;
+    anything else is said. Without orders, a turn waits for them.
     """
 
     provider = "hand"
@@ -83,6 +85,8 @@ class _Conversation(Conversation):
                 worker.sink.markdown("so it is")
                 worker.done()
                 call.done("Delegated")
+            elif order.startswith("use "):
+                sink.markdown((await use(prompt, sink, order.removeprefix("use "))).text)
             else:
                 sink.markdown(order)
 
