@@ -45,6 +45,46 @@ class AssistantAgent(Configurable):
     )
 
 
+class ClaudeAgent(Configurable):
+    """Configuration of Claude, which runs by the Claude Agent SDK."""
+
+    cli_path = Unicode(
+        config=True,
+        help="The `claude` program. Default: the one that comes with the SDK, else the one on the server's PATH.",
+    )
+    env = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        config=True,
+        help="""Environment variables of the program, over the server's: {"ANTHROPIC_BASE_URL": "..."}. Proxies, certificates
+        and keys of the server's environment reach it without this.""",
+    )
+    model = Unicode(
+        config=True, help="The model of a chat that chooses none. Default: what the program is set up for."
+    )
+    permission_mode = Enum(
+        ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
+        "default",
+        config=True,
+        help="""What Claude does without asking in a new session: `default` asks before it changes files or runs commands;
+        `acceptEdits` edits without asking; `plan` only reads until its plan is approved; `dontAsk` does what its rules
+        allow and nothing else; `bypassPermissions` never asks (not as root).""",
+    )
+    stop_ends = Enum(
+        ("turn", "query"),
+        "turn",
+        config=True,
+        help="""What a stop ends: `turn`, and what earlier turns started in the background goes on; or `query`, the program with
+        all that it runs, which the next message starts again where the conversation was.""",
+    )
+    idle_seconds = Float(
+        300.0,
+        min=1.0,
+        config=True,
+        help="Seconds after which the program of a chat that nothing is asked of is closed. The next message resumes it.",
+    )
+
+
 class PiAgent(Configurable):
     """Configuration of pi, a coding agent that runs as a program of its own."""
 
@@ -74,7 +114,7 @@ class AHPExtension(ExtensionApp):
 
     name = "jupyter_ahp"
     load_other_extensions = True
-    classes = [AssistantAgent, PiAgent, ACPAgent]
+    classes = [AssistantAgent, ClaudeAgent, PiAgent, ACPAgent]
 
     data_dir = Unicode(
         config=True, help="Where sessions and chats are kept. Default: `ahp` in Jupyter's data directory."
@@ -202,6 +242,7 @@ class AHPExtension(ExtensionApp):
             self.agents,
             models=models,
             data_dir=self.data_dir,
+            claude=ClaudeAgent(parent=self).trait_values(config=True),
             acp_servers=acp,
             pi={"command": pi.command, "env": pi.env},
             log=self.log,

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,14 @@ def find_agents(
     *,
     models: Sequence[Mapping[str, Any]] = (),
     data_dir: str | Path | None = None,
+    claude: Mapping[str, Any] | None = None,
     acp_servers: Mapping[str, Any] | None = None,
     pi: Mapping[str, Any] | None = None,
     installed: Iterable[EntryPoint] | None = None,
     log: logging.Logger | None = None,
 ) -> list[Agent]:
-    """Make the agents of a server, in a fixed order: `assistant`, `pi`, those of others by name, those that speak
-    ACP, `echo`.
+    """Make the agents of a server, in a fixed order: `assistant`, `claude`, `pi`, those of others by name, those
+    that speak ACP, `echo`.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ def find_agents(
         `AssistantAgent.models`.
     data_dir:
         `AHPExtension.data_dir`, where the small model is; None is the default.
+    claude:
+        The traits of `ClaudeAgent`; None: no Claude.
     acp_servers:
         `ACPAgent.servers`, to which the known ones on PATH are added; None: no agent that speaks ACP.
     pi:
@@ -75,6 +79,8 @@ def find_agents(
 
     points = entry_points(group=GROUP) if installed is None else installed
     factories: dict[str, Callable[[], Agent]] = {"assistant": assistant}
+    if claude is not None:
+        factories["claude"] = partial(_claude, claude)
     if pi is not None:
         factories["pi"] = pi_agent
     for point in sorted(points, key=lambda point: point.name):
@@ -112,6 +118,13 @@ def find_agents(
         if name in factories and (agent := _make(name, factories[name], log)) is not None:
             found.append(agent)
     return found
+
+
+def _claude(traits: Mapping[str, Any]) -> Agent:
+    from jupyter_ahp.agents.claude import ClaudeAgent
+    from jupyter_ahp.agents.claude.settings import Settings
+
+    return ClaudeAgent(Settings(**traits))
 
 
 def _of_package(point: EntryPoint) -> Callable[[], Agent]:

@@ -1,0 +1,62 @@
+"""A message as the CLI takes it: what came with it before it, so that the person's own words stand last.
+
+The CLI looks for a slash command in the last block alone, and takes what stands before it along (B3, A1).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Final
+
+from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, Steering, TextBlock
+
+GO_ON: Final = "[Your last answer broke off here. Go on with it from where it ended, and do not say again what you have said.]"
+
+
+def of_turn(prompt: Prompt) -> list[Json]:
+    """A turn's message, with what the host has to say on it ahead of everything."""
+    preface = prompt.prefaces.get(prompt.turn_id)
+    return [*([_text(preface)] if preface else []), *_content(prompt.text, prompt.blocks)]
+
+
+def of_resumed(prompt: Prompt) -> list[Json]:
+    """A turn that broke off is gone on with; the CLI has its message."""
+    return [_text(GO_ON)]
+
+
+def of_steering(message: Steering) -> list[Json]:
+    return _content(message.text, message.blocks)
+
+
+def _content(text: str, blocks: Sequence[Block]) -> list[Json]:
+    content: list[Json] = []
+    for block in blocks:
+        content += _shown(block)
+    if text.strip() or not content:
+        content.append(_text(text or " "))
+    return content
+
+
+def _shown(block: Block) -> list[Json]:
+    match block:
+        case TextBlock(label, text):
+            fence = "`" * max(3, _longest_fence(text) + 1)
+            return [_text(f"Attached, {label}:\n{fence}\n{text}\n{fence}")]
+        case ImageBlock(label, media_type, data):
+            source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
+            return [_text(f"Attached, the image {label}:"), {"type": "image", "source": source}]
+        case PathBlock(label, path):
+            return [_text(f"Attached, {label}: {path}" if label != path else f"Attached: {path}")]
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _longest_fence(text: str) -> int:
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest
