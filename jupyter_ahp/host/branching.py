@@ -6,12 +6,14 @@ source turn said. Either is on disk before anybody is told of it, and the chat t
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import NOT_FOUND, TURN_IN_PROGRESS, ProtocolError, channel_not_found, invalid_params
 from ..protocol.meta import ran_command
+from . import carried
 from .commands import transcript
 from .memory import Held
 from .ports import ChatRecord, Json, StoreError
@@ -146,9 +148,16 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
     async with AsyncExitStack() as resting:
         for each in moving:
             await resting.enter_async_context(each.at_rest())
+        places = carried.homes(source)
+        files = [
+            await asyncio.to_thread(carried.named, each.record, each.state["turns"], places)
+            for each in moving
+        ]
         for each in moving:
             if "activeTurn" in each.state or source.chats.get(each.uri) is not each or target.closed:
                 raise channel_not_found(chat.uri)
+        for brought in files:
+            carried.bring(target, brought)
         summaries = [each.summary for each in moving]
         try:
             for each in moving:
@@ -161,6 +170,7 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
             raise
         for each, summary in zip(moving, summaries, strict=True):
             source.host.canvases.end_of_chat(each.uri)
+            source.host.terminals.chat_moved(each.uri, target)
             source.lose(each)
             each.session = target
             target.gain(each, summary, each.state["turns"])

@@ -19,6 +19,7 @@ from ..protocol.errors import NOT_FOUND, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
 from . import clock
 from .canvases import Canvases
+from .carried import let_go, outliving
 from .catalogue import Catalogue, is_half_taken
 from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
@@ -335,9 +336,10 @@ class Host:
         for chat in session.chats.values():
             await chat.memory.let_go()
         try:
-            await self.store.delete_session(session.id)
+            await self.store.delete_session(session.id, outliving(self, session.id))
         except StoreError as error:
             raise StoreError(f"It is closed here and comes back with the next start: {error}") from error
+        await let_go(session)
 
     def count_sessions(self) -> None:
         self.hub.publish(

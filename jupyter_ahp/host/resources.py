@@ -20,6 +20,7 @@ from ..protocol import uris
 from ..protocol.errors import INTERNAL_ERROR, NOT_FOUND, PERMISSION_DENIED, ProtocolError, invalid_params
 from . import fileops
 from .canvases import CANVAS
+from .carried import carried
 from .connection import Connection, Methods
 from .paths import path_of
 from .ports import Json
@@ -244,9 +245,8 @@ async def _places(connection: Connection, operation: str = "resource:read") -> _
             uris = [uri for session in sessions for uri in session.state["workingDirectories"]]
             open_ += [path for uri in uris if (path := path_of(uri)) is not None]
     is_reader = await gate.may("chat:turns")
-    return _Places(
-        open_, [host.store.attachments_dir(session.id) for session in sessions] if is_reader else []
-    )
+    names = {name for session in sessions for name in (session.id, *carried(session))} if is_reader else ()
+    return _Places(open_, [host.store.attachments_dir(name) for name in names])
 
 
 def _path(uri: str) -> str:

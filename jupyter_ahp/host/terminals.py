@@ -219,6 +219,12 @@ class Terminal:
         elif action["type"] in ("terminal/claimed", "terminal/titleChanged"):
             self._owner.changed(self)
 
+    def claimed(self, claim: Json, session: Session) -> None:
+        """The host gives the claim to another session."""
+        self.channel.provider = session.provider
+        self._publish({"type": "terminal/claimed", "claim": claim})
+        self._owner.changed(self)
+
     def _act(self, sender: Connection, action: Json) -> str | None:
         """Do it; why not, if not."""
         kind, claim = action["type"], self.state["claim"]
@@ -389,6 +395,13 @@ class Terminals:
         await self._end(
             [one for one in self._terminals.values() if one.state["claim"].get("session") == session]
         )
+
+    def chat_moved(self, chat: str, target: Session) -> None:
+        """A chat goes to another session: so does the claim of what still runs for it there."""
+        for terminal in self._terminals.values():
+            claim = terminal.state["claim"]
+            if claim.get("chat") == chat and claim.get("session") != target.uri:
+                terminal.claimed({**claim, "session": target.uri}, target)
 
     async def end_of_chat(self, chat: str) -> None:
         await self._end([one for one in self._terminals.values() if one.state["claim"].get("chat") == chat])

@@ -15,6 +15,7 @@ import shutil
 import stat
 import time
 import uuid
+from collections.abc import Collection
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -96,6 +97,38 @@ def discard(folder: Path, trash: Path) -> None:
         return
     sync_folder(folder.parent)
     _remove(gone)
+
+
+def remove_but(folder: Path, keep: set[str], trash: Path | None = None) -> None:
+    """Remove a session's folder, but for what is in these folders of its attachments.
+
+    `trash`: where what is removed is moved first, so that it is gone in one step; the chats before the session's document.
+    """
+    attachments = folder / "attachments"
+    kept = {name for name in keep if (attachments / name).is_dir()}
+    if not kept:
+        _remove(folder)
+        return
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.is_file()):
+        if entry == attachments:
+            remove_attachments(folder, [each.name for each in entry.iterdir() if each.name not in kept])
+        elif entry.is_file():
+            entry.unlink()
+        elif trash is not None:
+            discard(entry, trash)
+        else:
+            _remove(entry)
+    sync_folder(folder)
+
+
+def remove_attachments(folder: Path, names: Collection[str]) -> None:
+    """Remove these folders of a session's attachments, and what is empty then."""
+    for name in names:
+        if Path(name).name == name and name != "..":
+            _remove(folder / "attachments" / name)
+    with suppress(OSError):  # there is something else in them
+        (folder / "attachments").rmdir()
+        folder.rmdir()
 
 
 def purge(trash: Path) -> None:

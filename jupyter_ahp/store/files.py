@@ -25,7 +25,7 @@ import asyncio
 import logging
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,8 @@ from jupyter_ahp.store.disk import (
     folder_name,
     make_private,
     purge,
+    remove_attachments,
+    remove_but,
     write_whole,
 )
 from jupyter_ahp.store.journal import ChatFiles
@@ -159,9 +161,10 @@ class FileStore(Store):
 
         await self._do(self._writer(record.id), f"{what} could not be saved", put)
 
-    async def delete_session(self, session_id: str) -> None:
+    async def delete_session(self, session_id: str, keep: Collection[str] = ()) -> None:
         folder = self._folder(session_id)
         chats = [self._forget(key) for key in list(self._chats) if key[0] == session_id]
+        kept = set(keep)
 
         def delete() -> None:
             if not folder.exists():
@@ -172,10 +175,21 @@ class FileStore(Store):
                 chat.files.abandon()
             if os.name == "nt":  # where a folder with an open file cannot be moved
                 self._locks.release(folder)
-            discard(folder, self._trash)
+            if kept:
+                remove_but(folder, kept, self._trash)
+            else:
+                discard(folder, self._trash)
             self._locks.release(folder)
 
         await self._do(self._writer(session_id), f"The session {session_id} could not be deleted", delete)
+
+    async def delete_attachments(self, session_id: str, folders: Collection[str]) -> None:
+        folder = self._folder(session_id)
+        await self._do(
+            self._writer(session_id),
+            f"Attachments of the session {session_id} could not be deleted",
+            lambda: remove_attachments(folder, folders),
+        )
 
     def attachments_dir(self, session_id: str) -> Path:
         return self._folder(session_id).absolute() / "attachments"

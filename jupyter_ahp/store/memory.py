@@ -6,14 +6,14 @@ import asyncio
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from jupyter_ahp.host.ports import ChatRecord, Json, SessionRecord, Store, StoredChat, StoreError, Unreadable
-from jupyter_ahp.store.disk import folder_name
+from jupyter_ahp.store.disk import folder_name, remove_attachments, remove_but
 from jupyter_ahp.store.documents import encode, turn_id
 
 
@@ -74,14 +74,20 @@ class MemoryStore(Store):
         self._check()
         self._sessions[record.id] = encode(record, f"The session {record.id}")
 
-    async def delete_session(self, session_id: str) -> None:
+    async def delete_session(self, session_id: str, keep: Collection[str] = ()) -> None:
         self._check()
         self._sessions.pop(session_id, None)
         for key in [key for key in self._chats if key[0] == session_id]:
             del self._chats[key]
         if self._folder is not None:
             folder = self._folder / folder_name(session_id)
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_but, folder, set(keep))
+
+    async def delete_attachments(self, session_id: str, folders: Collection[str]) -> None:
+        self._check()
+        if self._folder is not None:
+            where = self._folder / folder_name(session_id)
+            await asyncio.to_thread(remove_attachments, where, folders)
 
     def attachments_dir(self, session_id: str) -> Path:
         folder = self._files() / folder_name(session_id)

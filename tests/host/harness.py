@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -594,9 +594,9 @@ class Failing(MemoryStore):
         await self._may("put_session")
         await super().put_session(record)
 
-    async def delete_session(self, session_id: str) -> None:
+    async def delete_session(self, session_id: str, keep: Collection[str] = ()) -> None:
         await self._may("delete_session")
-        await super().delete_session(session_id)
+        await super().delete_session(session_id, keep)
 
     async def put_chat(self, session_id: str, record: ChatRecord) -> None:
         await self._may("put_chat")

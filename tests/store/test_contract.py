@@ -398,3 +398,26 @@ async def test_U9_conversations_are_remembered_whatever_becomes_of_their_chats(k
     store = await kept.restart()
 
     assert await store.conversations() == {("claude", "one\ntwo"), ("pi", "one\ntwo")}
+
+
+async def test_U12_attachments_that_others_name_outlive_their_session(kept: Kept) -> None:
+    await kept.store.put_session(session())
+    await kept.store.begin_turn(SESSION, CHAT, active("a"))
+    await kept.store.end_turn(SESSION, CHAT, ended("a"))
+    attachments = kept.store.attachments_dir(SESSION)
+    for name in ("one", "two", "three"):
+        (attachments / name).mkdir(parents=True)
+        (attachments / name / "a.txt").write_text(name)
+
+    await kept.store.delete_session(SESSION, ["one", "two", "unknown", "../chats"])
+
+    assert sorted(path.name for path in attachments.iterdir()) == ["one", "two"]
+    store = await kept.restart()
+    assert await store.sessions() == []
+    assert (await store.load_chat(SESSION, CHAT)).turns == []
+    await store.delete_attachments(SESSION, ["one", "unknown", ".."])
+    assert (attachments / "two" / "a.txt").read_text() == "two"
+    await store.delete_attachments(SESSION, ["two"])
+    assert not attachments.exists()
+    await store.put_session(session())
+    assert await store.sessions() == [session()]

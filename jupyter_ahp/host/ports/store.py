@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,8 +114,15 @@ class Store(ABC):
     async def put_session(self, record: SessionRecord) -> None: ...
 
     @abstractmethod
-    async def delete_session(self, session_id: str) -> None:
-        """The session, its chats and their turns. Unknown: nothing happens."""
+    async def delete_session(self, session_id: str, keep: Collection[str] = ()) -> None:
+        """The session, its chats and their turns. Unknown: nothing happens.
+
+        `keep`: folders in its attachments that stay, since messages elsewhere name what is in them.
+        """
+
+    @abstractmethod
+    async def delete_attachments(self, session_id: str, folders: Collection[str]) -> None:
+        """Folders that stayed when the session was deleted. Unknown ones: nothing happens."""
 
     @abstractmethod
     def attachments_dir(self, session_id: str) -> Path:
