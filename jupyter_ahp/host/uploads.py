@@ -82,18 +82,14 @@ class Uploads:
         if path.parent.name == client.uploads:  # only this client's is made: others have to be there
             for folder in (path.parent.parent, path.parent):
                 folder.mkdir(mode=0o700, exist_ok=True)
+        size = self._size_if_room(path, position if mode != "append" else None, len(data))
+        at = size if mode == "append" else position
+        if at > size:
+            raise invalid_params(f"A piece at {at} does not follow: {size} bytes of the file are here.")
         flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         if params.get("createOnly") is True:
             flags |= os.O_EXCL
-        self._check_room(path, position + len(data))
-        descriptor = os.open(path, flags, 0o600)
-        with open(descriptor, "wb", buffering=0) as file:
-            size = os.fstat(descriptor).st_size
-            at = size if mode == "append" else position
-            if at > size:
-                raise invalid_params(f"A piece at {at} does not follow: {size} bytes of the file are here.")
-            if at + len(data) > LIMIT:
-                raise _too_much()
+        with open(os.open(path, flags, 0o600), "wb", buffering=0) as file:
             file.truncate(at)
             file.seek(at)
             rest = memoryview(data)
@@ -104,13 +100,15 @@ class Uploads:
                 file.truncate(at)  # this piece can be sent again
                 raise
 
-    def _check_room(self, path: Path, size: int) -> None:
+    def _size_if_room(self, path: Path, position: int | None, added: int) -> int:
+        """How large the file is, if the folder holds what is added at the position (None: its end). Raises `ProtocolError`."""
         with os.scandir(path.parent) as entries:
-            others = [
-                entry.stat(follow_symlinks=False).st_size for entry in entries if entry.name != path.name
-            ]
-        if len(others) >= FILES or sum(others) + size > LIMIT:
+            sizes = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in entries}
+        size = sizes.pop(path.name, 0)
+        at = size if position is None else position
+        if len(sizes) >= FILES or sum(sizes.values()) + at + added > LIMIT:
             raise _too_much()
+        return size
 
     def delete(self, path: Path) -> None:
         """Somebody thought better of it. Raises `OSError`."""

@@ -269,6 +269,11 @@ async def test_there_is_a_bound(
     await piece(client, place(client) + "one", b"90", 8)
     if limit == 10:
         assert (await refused(client, place(client) + "one", b"1", mode="append")).code == PARAMS
+        await piece(client, place(client) + "one", b"12345")
+        await upload(client, b"678", "three")
+        failure = await refused(client, place(client) + "three", b"901", mode="append")
+        assert "no room" in failure.message, "what the others hold counts"
+        await client.request("resourceDelete", uri=place(client) + "three")
     await sent(client, resource(place(client) + "one"))
     await upload(client, b"123", "two")
 
