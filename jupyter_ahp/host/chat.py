@@ -29,7 +29,7 @@ from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
 from .channels import ChatChannel
-from .clienttools import content_problem, not_its_call
+from .clienttools import content_problem, not_its_call, result_problem
 from .commands import marked
 from .envelope import STREAMED, Envelope
 from .events import CALL_ENDS
@@ -618,9 +618,8 @@ class Chat:
         if (reason := not_its_call(call, sender.client_id)) is not None:
             raise Refused(reason)
         result = action.get("result")
-        if (
-            problem := content_problem(action["content"] if result is None else result.get("content"))
-        ) is not None:
+        problem = content_problem(action["content"]) if result is None else result_problem(result)
+        if problem is not None:
             if result is not None:  # the turn would wait for another one for ever
                 self.turns.client_failed(action["toolCallId"], problem)
             raise Refused(problem)

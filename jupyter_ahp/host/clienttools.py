@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from .session import Session
 
 LARGEST_CONTENT: Final = 4 * 1024 * 1024
-"""Bytes of a result's content: it is in the chat's state, so it goes to everybody and into the journal."""
+"""Bytes of a call's content, or of its whole result: it is in the chat's state, so it goes to everybody and into the journal."""
 LARGEST_SCHEMA: Final = 64 * 1024
+MOST_ANNOUNCED: Final = 512
+LARGEST_ANNOUNCED: Final = 2 * 1024 * 1024
+"""Bytes of all that a client says of its tools: it is in the session's state."""
 LONGEST_DESCRIPTION: Final = 10_000
 _MODELS_SEE: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -97,6 +100,10 @@ def tools_problem(tools: Sequence[Json]) -> str | None:
             return f"The inputSchema of {one['name']} is not an object's."
         if len(json.dumps(one.get("inputSchema"))) > LARGEST_SCHEMA:
             return f"The inputSchema of {one['name']} is larger than {LARGEST_SCHEMA // 1024} KiB."
+    if len(tools) > MOST_ANNOUNCED:
+        return f"{len(tools)} tools are too many: {MOST_ANNOUNCED} at most."
+    if _size(tools) > LARGEST_ANNOUNCED:
+        return f"What is said of these tools is too large: {LARGEST_ANNOUNCED:,} bytes at most."
     return None
 
 
@@ -114,9 +121,14 @@ def not_its_call(call: Json, client_id: str) -> str | None:
     return None
 
 
-def content_problem(content: Sequence[Json] | None) -> str | None:
+def result_problem(result: Json) -> str | None:
+    """What is wrong with how a client says that a call went (AHP 4.5): its content, or its size; None if nothing is."""
+    return content_problem(result.get("content") or (), within=result)
+
+
+def content_problem(content: Sequence[Json], *, within: Json | None = None) -> str | None:
     """What is wrong with the content that a client wants to show (AHP 4.3); None if nothing is."""
-    for block in content or ():
+    for block in content:
         kind = block.get("type")
         if not isinstance(kind, str):
             return "Content has a type."
@@ -125,10 +137,15 @@ def content_problem(content: Sequence[Json] | None) -> str | None:
         for field in _FIELDS.get(kind, ()):
             if not isinstance(block.get(field), str):
                 return f"Content of type {kind} needs {field}, a string."
-    size = len(json.dumps(content or (), ensure_ascii=False).encode("utf-8", "replace"))
+    size = _size(content if within is None else within)
     if size > LARGEST_CONTENT:
-        return f"The content is too large: {size:,} bytes, of {LARGEST_CONTENT:,} at most."
+        return f"This is too large to show: {size:,} bytes, of {LARGEST_CONTENT:,} at most."
     return None
+
+
+def _size(value: object) -> int:
+    """Bytes of it on the wire."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _for_the_model(result: Json) -> ToolResult:

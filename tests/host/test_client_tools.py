@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from jupyter_ahp.host import host as host_module
-from jupyter_ahp.host.clienttools import LARGEST_CONTENT, LARGEST_SCHEMA
+from jupyter_ahp.host.clienttools import (
+    LARGEST_ANNOUNCED,
+    LARGEST_CONTENT,
+    LARGEST_SCHEMA,
+    MOST_ANNOUNCED,
+)
 from jupyter_ahp.host.grants import Grants
 from jupyter_ahp.host.host import Host
 from jupyter_ahp.host.ports import Json, Principal, Prompt, ToolResult, TurnSink
@@ -158,6 +163,8 @@ async def test_a_queued_message_is_its_clients_turn_as_well(
     ("tools", "words"),
     [
         ([CELL, CELL], "twice: read_cell"),
+        ([{"name": f"t{number}"} for number in range(MOST_ANNOUNCED + 1)], "too many"),
+        ([{"name": "long", "description": "x" * LARGEST_ANNOUNCED}], "too large"),
         ([{"name": "text", "inputSchema": {"type": "string"}}], "inputSchema of text"),
         ([{"name": "big", "inputSchema": {"description": "x" * LARGEST_SCHEMA}}], "inputSchema of big"),
     ],
@@ -378,6 +385,13 @@ async def test_content_that_cannot_be_is_refused_and_fails_the_call(
     assert (call["status"], call["success"]) == ("completed", False)
     assert "content" not in call
     await agree(host, client, other)
+
+
+async def test_a_result_that_is_too_large_in_all_fails_the_call(client: WireClient, chat: str) -> None:
+    await running(client, chat)
+    structured = {"rows": "x" * LARGEST_CONTENT}
+    assert "too large" in (await completes(client, chat, structuredContent=structured))["rejectionReason"]
+    assert "too large" in await ended(client, chat)
 
 
 # ── A person looks at the result first ───────────────────────────────────────────────────────────────────────────
