@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from jupyter_ahp.agents.pi import PiAgent
-from tests.agents.pi.conftest import BOTH, SESSION, Room
+from tests.agents.pi.room import GENERATIONS, SESSION, Room
 from tests.host.harness import answer_of, message, until
 
+BOTH = pytest.mark.parametrize("agent", GENERATIONS, indirect=True)
 LONG = "!!chunks 60 0.05"
 WRITE = '!!tool write {"path": "made.txt", "content": "hello"}\n!!text written'
 SLEEP = '!!tool bash {"command": "echo begun; sleep 30"}\n!!text slept'
