@@ -324,10 +324,17 @@ class Call(ToolCall):
         self._result: Json | None = None
         """What that client said of it (AHP 4.5)."""
         self._running: asyncio.Future[Json] | None = None
+        self._stops: list[Callable[[], object]] = []
 
     @property
     def over(self) -> bool:
         return self._sink.over or self._state in STOPPED
+
+    def on_stop(self, stop: Callable[[], object]) -> None:
+        if not self.over:
+            self._stops.append(stop)
+        elif self._sink.over:
+            stop()
 
     def input(self, delta: str) -> None:
         if delta and self._state == "streaming":
@@ -467,6 +474,8 @@ class Call(ToolCall):
     def end(self) -> None:
         if self._state not in STOPPED:
             self._state, self._result = "cancelled", None
+            for stop in self._stops:
+                stop()
         self._release()
 
     def _release(self) -> None:

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -405,6 +406,9 @@ async def clients(stage: Stage) -> None:
     lost, asks, other = begun("lost"), begun("asks", runs=False), begun("other", "c2")
     asking = asyncio.ensure_future(asks.confirm("Run asks", title="Run it?"))
     await asyncio.sleep(0)
+    stopped: list[str] = []
+    for call in (lost, other):
+        call.on_stop(partial(stopped.append, call.id))
     sink.client_lost("c1")
     assert (await result_of(lost))["success"] is False
     assert not (await asking).approved
@@ -416,6 +420,9 @@ async def clients(stage: Stage) -> None:
         await waits
     with pytest.raises(TurnOver):
         await result_of(other)
+    assert stopped == ["other"]
+    other.on_stop(partial(stopped.append, "late"))
+    assert stopped == ["other", "late"]
 
 
 SCRIPTS: list[Script] = [

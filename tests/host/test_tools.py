@@ -351,6 +351,39 @@ async def test_a_stop_ends_a_call_that_asks(host: Host, client: WireClient, chat
     await agree(host, client)
 
 
+async def test_a_stop_ends_a_tool_that_runs_whoever_waits_for_it(
+    host: Host, agent: Scripted, client: WireClient
+) -> None:
+    """A backend that is another process calls tools from a task of its own, which a stop does not end."""
+    ended = asyncio.Event()
+    waiting: list[asyncio.Task[ToolResult]] = []
+
+    class Slow(Add):
+        async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return ToolResult("never")
+
+    host.tools.register(lambda context: [Slow(context, "read")])
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        waiting.append(asyncio.create_task(use(prompt, sink, "add", {"a": 1, "b": 1})))
+        await asyncio.shield(waiting[0])
+
+    agent.play = play
+    chat = await client.create(S)
+    turn = await client.start(chat, "add")
+    await client.call_in(chat, "running")
+    await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await asyncio.wait_for(ended.wait(), 10)
+    with pytest.raises(TurnOver):
+        await waiting[0]
+    [call] = client.calls(chat)
+    assert (call["status"], call["reason"]) == ("cancelled", "skipped")
+
+
 async def test_a_call_behind_the_end_of_its_turn_does_nothing(
     host: Host, agent: Scripted, client: WireClient
 ) -> None:

@@ -227,6 +227,10 @@ class ToolCall(ABC):
         """The call, or its turn, has ended."""
 
     @abstractmethod
+    def on_stop(self, stop: Callable[[], object]) -> None:
+        """Have `stop` called if the turn ends, by a stop for one, while this call goes on."""
+
+    @abstractmethod
     def input(self, delta: str) -> None:
         """Stream a piece of the call's input, while the model writes it."""
 

@@ -50,7 +50,10 @@ class GuardedTool(Tool):
 
     @abstractmethod
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it; `arguments` fit `parameters`. What this raises becomes a failed result, in the exception's words."""
+        """Do it; `arguments` fit `parameters`. What this raises becomes a failed result, in the exception's words.
+
+        Cancelled when the turn ends meanwhile.
+        """
 
     def doing(self, arguments: Mapping[str, Any]) -> str:
         """What a call is about to do, for people ("Read a.csv")."""
@@ -60,9 +63,15 @@ class GuardedTool(Tool):
         allowed = await guard(self, call, arguments, self.approvals, doing=self.doing)
         if isinstance(allowed, ToolResult):
             return allowed
+        running = asyncio.ensure_future(self.run(call, allowed))
+        call.on_stop(running.cancel)  # whoever waits for us may be a process that is not told of a stop
         try:
-            result = await self.run(call, allowed)
+            result = await running
         except TurnOver:
+            raise
+        except asyncio.CancelledError:
+            if running.cancelled() and not _cancelled_by_us():
+                raise TurnOver from None
             raise
         except Exception as error:
             log.warning("The tool %s failed; the model is told so", self.name, exc_info=error)
@@ -117,6 +126,12 @@ async def guard(
         )
         return finish(tool, call, ToolResult(words, failed=True))
     return edited
+
+
+def _cancelled_by_us() -> bool:
+    """Whether the task that runs was itself asked to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _denied(answer: Confirmation) -> str:
