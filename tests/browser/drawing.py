@@ -1,4 +1,4 @@
-"""A plugin for the tests of canvases: `/draw` draws a page, a harmless or a hostile one; `/redraw`; `/close`."""
+"""A plugin for the tests: `/draw` draws a page, a harmless or a hostile one; `/redraw`; `/close`; and a tool that asks."""
 
 from __future__ import annotations
 
@@ -111,6 +111,11 @@ def register(host: PluginHost) -> None:
             await canvas.close()
         return "Closed."
 
+    def note(text: str) -> str:
+        """Write something down."""
+        return f"Noted: {text}"
+
+    host.register_tool(note, effects="write", title="Write it down")
     host.register_command("draw", "Draws a page", draw, argument_hint="[JSON]")
     host.register_command("redraw", "Draws another page in its place", redraw)
     host.register_command("close", "Takes what was drawn away", close)

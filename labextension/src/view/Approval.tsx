@@ -1,7 +1,9 @@
 import React, { useId, useRef, useState } from 'react';
 import type { PendingConfirmationToolCall, PendingResultToolCall, ToolCallOption } from '../ahp';
 import { useWords } from './host';
+import { EditDiff } from './EditDiff';
 import { Icon } from './Icon';
+import { editableInput, isInputLike, shownInput } from './input';
 import { useFocusAfter } from './needs';
 import { revealed, textOf } from './text';
 
@@ -10,6 +12,8 @@ export interface ApprovalAnswer {
   readonly option?: string;
   /** A word to the model with a denial. */
   readonly reason?: string;
+  /** What it is to be given instead. */
+  readonly input?: string;
 }
 
 interface Props {
@@ -41,21 +45,31 @@ export function Approval({ call, onAnswer }: Props): React.ReactElement {
     call.toolInput === undefined || typeof call.toolInput === 'string'
       ? call.toolInput
       : call.toolInput.uri;
-  const command = revealed(input || textOf(call.invocationMessage));
+  const command = revealed(shownInput(input || textOf(call.invocationMessage)));
+  const editable =
+    pending?.editable && typeof call.toolInput === 'string' ? call.toolInput : undefined;
+  const [edited, setEdited] = useState<string>();
+  const spoiled = edited !== undefined && editable !== undefined && !isInputLike(edited, editable);
   const risk = pending?.riskAssessment;
   const destructive = !!call._meta?.['destructiveHint'];
 
   const send = (option: ToolCallOption, word?: string): void => {
-    if (!onAnswer) {
+    const approved = option.kind === 'approve';
+    if (!onAnswer || (approved && spoiled)) {
       return;
     }
+    const changed =
+      approved && edited !== undefined && edited !== editableInput(editable ?? '')
+        ? edited
+        : undefined;
     const attempt = (): void => {
       card.current?.focus(); // the button that was pressed is about to go
       setSending({ label: option.label, again: attempt });
       onAnswer({
-        approved: option.kind === 'approve',
+        approved,
         option: option.id || undefined,
-        reason: word || undefined
+        reason: word || undefined,
+        ...(changed === undefined ? {} : { input: changed })
       }).catch((error: Error) =>
         setSending({ label: option.label, failed: error.message, again: attempt })
       );
@@ -110,18 +124,42 @@ export function Approval({ call, onAnswer }: Props): React.ReactElement {
           <bdi>{t('The agent wants to use %1.', call.displayName || call.toolName)}</bdi>
         </p>
       </header>
-      <pre className="ahp-Cmd" id={`${id}-command`} tabIndex={0}>
-        {command}
-      </pre>
+      {edited === undefined ? (
+        <pre className="ahp-Cmd" id={`${id}-command`} tabIndex={0}>
+          {command}
+        </pre>
+      ) : (
+        <textarea
+          className="ahp-Field ahp-mono ahp-CmdEdit"
+          id={`${id}-command`}
+          aria-label={t('What it is to be given')}
+          aria-invalid={spoiled}
+          spellCheck={false}
+          autoFocus
+          rows={Math.min(16, edited.split('\n').length + 1)}
+          value={edited}
+          onChange={event => setEdited(event.target.value)}
+          onKeyDown={event => {
+            if (event.key === 'Escape') {
+              event.stopPropagation();
+              setEdited(undefined);
+              card.current?.focus();
+            }
+          }}
+        />
+      )}
+      {spoiled && (
+        <p className="ahp-sub ahp-bad" role="alert">
+          {t('This is no valid JSON, so it cannot be allowed like this.')}
+        </p>
+      )}
       {command.includes('‹U+') && (
         <p className="ahp-sub ahp-warn">
           {t('Holds characters that cannot be seen or that turn text around.')}
         </p>
       )}
       {pending?.edits?.items.map((edit, index) => (
-        <p key={index} className="ahp-sub ahp-mono">
-          {edit.after?.uri ?? edit.before?.uri}
-        </p>
+        <EditDiff key={index} edit={edit} open={index === 0} />
       ))}
       {call.intention && <p className="ahp-sub">{call.intention}</p>}
       {risk?.status === 'complete' && (
@@ -191,6 +229,7 @@ export function Approval({ call, onAnswer }: Props): React.ReactElement {
               type="button"
               className={index === 0 && !destructive ? 'ahp-Btn is-primary' : 'ahp-Btn'}
               aria-keyshortcuts={String(index + 1)}
+              aria-disabled={option.kind === 'approve' && spoiled}
               onClick={() => choose(option)}
             >
               {option.label}
@@ -199,6 +238,17 @@ export function Approval({ call, onAnswer }: Props): React.ReactElement {
               </kbd>
             </button>
           ))}
+          {editable !== undefined && (
+            <button
+              type="button"
+              className="ahp-Btn is-quiet"
+              aria-pressed={edited !== undefined}
+              onClick={() => setEdited(edited === undefined ? editableInput(editable) : undefined)}
+            >
+              <Icon name="edit" />
+              {edited === undefined ? t('Change it') : t('Leave it as it was')}
+            </button>
+          )}
         </div>
       )}
     </section>

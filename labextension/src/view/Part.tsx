@@ -40,14 +40,18 @@ export const Part = React.memo(function Part(props: PartProps): React.ReactEleme
     case 'toolCall': {
       const call = part.toolCall;
       if (running && call.status === 'pending-confirmation') {
-        const answer = ({ approved, option, reason }: ApprovalAnswer): Promise<void> =>
+        const answer = ({ approved, option, reason, input }: ApprovalAnswer): Promise<void> =>
           store.dispatched(chat, {
             type: 'chat/toolCallConfirmed',
             turnId,
             toolCallId: call.toolCallId,
             ...(option ? { selectedOptionId: option } : {}),
             ...(approved
-              ? { approved: true, confirmed: 'user-action' }
+              ? {
+                  approved: true,
+                  confirmed: 'user-action',
+                  ...(input === undefined ? {} : { editedToolInput: input })
+                }
               : { approved: false, reason: 'denied', ...(reason ? { reasonMessage: reason } : {}) })
           });
         return <Approval call={call} onAnswer={readOnly ? undefined : answer} />;

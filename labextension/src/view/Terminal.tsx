@@ -1,8 +1,8 @@
-import React, { useLayoutEffect, useRef } from 'react';
+import React, { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import type { TerminalState, ToolContent } from '../ahp';
 import { useWords } from './host';
-import { printed } from './printed';
-import { useChannel, useSubscription } from './use';
+import { linesOf } from './printed';
+import { useChannel, useSeen, useSubscription } from './use';
 
 const LONGEST = 16_000;
 
@@ -13,13 +13,25 @@ export function Terminal(props: {
 }): React.ReactElement {
   const { t } = useWords();
   const { content, running } = props;
-  const channel = running ? content.resource : undefined;
+  const place = useRef<HTMLDivElement>(null);
+  const inView = useSeen(place);
+  // what was printed, colours and all, as long as the host has it; else the plain end of it that the turn keeps
+  const [seen, setSeen] = useState<TerminalState['content']>();
+  const channel = (running || inView) && !seen ? content.resource : undefined;
   useSubscription(channel);
   const live = useChannel<TerminalState, TerminalState['content'] | undefined>(
     channel,
     view => view.state?.content
   );
-  const output = running && live ? whatIsThere(live) : (content.result?.preview ?? '');
+  useEffect(() => {
+    if (live && !running) {
+      setSeen(live); // all of it: what was printed is told before that it ended
+    }
+  }, [live, running]);
+  const shown = live ?? seen;
+  const output = shown ? allOf(shown) : (content.result?.preview ?? '');
+  const lines = useMemo(() => linesOf(output), [output]);
+  const empty = lines.every(runs => runs.length === 0);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
@@ -29,11 +41,11 @@ export function Terminal(props: {
     }
   }, [output]);
   return (
-    <div className="ahp-Term">
+    <div ref={place} className="ahp-Term">
       {content.result?.truncated && (
         <div className="ahp-Term-end">{t('The end of the output')}</div>
       )}
-      {output ? (
+      {!empty ? (
         <pre
           ref={box}
           tabIndex={0}
@@ -42,7 +54,20 @@ export function Terminal(props: {
             atEnd.current = scrollHeight - scrollTop - clientHeight < 8;
           }}
         >
-          {output}
+          {lines.map((runs, index) => (
+            <React.Fragment key={index}>
+              {index > 0 && '\n'}
+              {runs.map(({ text, look }, at) =>
+                look ? (
+                  <span key={at} className={look.replace(/\w+/g, 'ahp-ansi-$&')}>
+                    {text}
+                  </span>
+                ) : (
+                  text
+                )
+              )}
+            </React.Fragment>
+          ))}
         </pre>
       ) : (
         !running && <div className="ahp-Term-end">{t('No output')}</div>
@@ -54,7 +79,7 @@ export function Terminal(props: {
   );
 }
 
-function whatIsThere(content: TerminalState['content']): string {
+function allOf(content: TerminalState['content']): string {
   const all = content.map(part => (part.type === 'command' ? part.output : part.value)).join('');
-  return printed(all.slice(-LONGEST));
+  return all.slice(-LONGEST);
 }

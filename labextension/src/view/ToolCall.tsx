@@ -1,7 +1,9 @@
 import React, { useEffect, useRef, useState } from 'react';
 import type { ToolCallState, ToolContent } from '../ahp';
+import { EditDiff } from './EditDiff';
 import { useWords } from './host';
 import { Icon } from './Icon';
+import { shownInput } from './input';
 import { Picture } from './Picture';
 import { isDrawn } from './pictures';
 import { Reference } from './Reference';
@@ -14,27 +16,7 @@ function inputOf(call: ToolCallState): string {
     return call.partialInput ?? '';
   }
   const input = call.toolInput;
-  return input === undefined ? '' : typeof input === 'string' ? pretty(input) : input.uri;
-}
-
-/** JSON as people read it; anything else as it came. */
-function pretty(text: string): string {
-  if (!/^\s*[[{]/.test(text)) {
-    return text;
-  }
-  try {
-    const value = JSON.parse(text) as unknown;
-    return commandIn(value) ?? JSON.stringify(value, null, 2);
-  } catch {
-    return text; // not JSON after all
-  }
-}
-
-/** The one thing that a terminal's tool is given. */
-function commandIn(value: unknown): string | undefined {
-  const given = value && typeof value === 'object' ? Object.entries(value) : [];
-  const [key, text] = given.length === 1 ? given[0]! : [];
-  return key === 'command' && typeof text === 'string' ? text : undefined;
+  return input === undefined ? '' : typeof input === 'string' ? shownInput(input) : input.uri;
 }
 
 function Content(props: { content: ToolContent; running: boolean }): React.ReactElement | null {
@@ -56,17 +38,7 @@ function Content(props: { content: ToolContent; running: boolean }): React.React
     case 'resource':
       return <Reference content={content} />;
     case 'fileEdit':
-      return (
-        <p>
-          {t('Edited')} <code>{content.after?.uri ?? content.before?.uri ?? ''}</code>{' '}
-          {content.diff && (
-            <span className="ahp-num">
-              <span className="ahp-ok">+{content.diff.added ?? 0}</span>{' '}
-              <span className="ahp-bad">−{content.diff.removed ?? 0}</span>
-            </span>
-          )}
-        </p>
-      );
+      return <EditDiff edit={content} />;
     case 'terminal':
       return <Terminal content={content} running={props.running} />;
     case 'subagent':
@@ -76,12 +48,19 @@ function Content(props: { content: ToolContent; running: boolean }): React.React
   }
 }
 
-function Mark(props: { call: ToolCallState }): React.ReactElement {
+/** How a terminal's command ended, if that is known. */
+function exitOf(call: ToolCallState): number | undefined {
+  const content = 'content' in call ? call.content : undefined;
+  const terminal = content?.find(each => each.type === 'terminal');
+  return terminal?.type === 'terminal' ? terminal.result?.exitCode : undefined;
+}
+
+function Mark(props: { call: ToolCallState; failed: boolean }): React.ReactElement {
   const { t } = useWords();
-  const { call } = props;
+  const { call, failed } = props;
   switch (call.status) {
     case 'completed':
-      return call.success ? (
+      return !failed ? (
         <Icon name="check" className="ahp-ok" label={t('Done')} />
       ) : (
         <Icon name="cross" className="ahp-bad" label={t('Failed')} />
@@ -125,7 +104,9 @@ export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallStat
     textOf(done ? call.pastTenseMessage : call.invocationMessage) ||
     call.intention ||
     call.toolName;
-  const input = inputOf(call);
+  const failed = call.status === 'completed' && (!call.success || !!exitOf(call));
+  // what somebody typed stands above already
+  const input = own ? '' : inputOf(call);
   const fold = (
     <details
       className="ahp-Fold ahp-ToolCall"
@@ -134,18 +115,16 @@ export const ToolCall = React.memo(function ToolCall(props: { call: ToolCallStat
       onToggle={event => setOpen(event.currentTarget.open)}
     >
       <summary onClick={() => (touched.current = true)}>
-        <Mark call={call} />
+        <Mark call={call} failed={failed} />
         <span className="ahp-clip">
           <b>{call.displayName || call.toolName}</b>{' '}
-          <span dir="auto">{message === call.displayName ? '' : message}</span>
+          <span dir="auto">{own || message === call.displayName ? '' : message}</span>
         </span>
         <span className="ahp-grow" />
         {call.status === 'cancelled' && (
           <span className="ahp-num">{call.reason === 'skipped' ? t('stopped') : t('denied')}</span>
         )}
-        {call.status === 'completed' && !call.success && (
-          <span className="ahp-num ahp-bad">{t('failed')}</span>
-        )}
+        {failed && <span className="ahp-num ahp-bad">{t('failed')}</span>}
         <Icon name="chevron" className="ahp-Chevron" />
       </summary>
       {open && (

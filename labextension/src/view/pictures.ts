@@ -2,6 +2,7 @@ import { type RefObject, useEffect, useState } from 'react';
 import type { Attachment, ContentRef, URI } from '../ahp';
 import { useConnection } from './connection';
 import { useView } from './host';
+import { useSeen } from './use';
 
 /**
  * What is drawn as a picture. SVG is not: opened by itself, as a browser's menu offers, it would be a page of this
@@ -104,26 +105,4 @@ export function usePicture(source: PictureSource | undefined, place: RefObject<E
   return source && 'data' in source
     ? { src: `data:${source.contentType};base64,${source.data}` }
     : shown;
-}
-
-/** Whether a place was in view, or is about to be. */
-function useSeen(place: RefObject<Element>): boolean {
-  const [seen, setSeen] = useState(false);
-  useEffect(() => {
-    const element = place.current;
-    if (seen || !element) {
-      return;
-    }
-    if (!globalThis.IntersectionObserver) {
-      setSeen(true);
-      return;
-    }
-    const observer = new IntersectionObserver(
-      entries => entries.some(entry => entry.isIntersecting) && setSeen(true),
-      { rootMargin: '400px' }
-    );
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, [place, seen]);
-  return seen;
 }

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState, useSyncExternalStore } from 'react';
+import { type RefObject, useCallback, useEffect, useState, useSyncExternalStore } from 'react';
 import type {
   AnyState,
   ChannelView,
@@ -76,4 +76,26 @@ export function useNow(running: boolean, everyMs = 1000): number {
     return () => clearInterval(timer);
   }, [running, everyMs]);
   return now;
+}
+
+/** Whether a place was in view, or is about to be. */
+export function useSeen(place: RefObject<Element>): boolean {
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    const element = place.current;
+    if (seen || !element) {
+      return;
+    }
+    if (!globalThis.IntersectionObserver) {
+      setSeen(true);
+      return;
+    }
+    const observer = new IntersectionObserver(
+      entries => entries.some(entry => entry.isIntersecting) && setSeen(true),
+      { rootMargin: '400px' }
+    );
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [place, seen]);
+  return seen;
 }

@@ -1,7 +1,7 @@
 import { screen, within } from '@testing-library/react';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TerminalState } from '../../ahp';
-import { printed } from '../printed';
+import { linesOf, printed } from '../printed';
 import { browser, CHAT, leave, showChat } from './stage';
 
 beforeEach(browser);
@@ -49,8 +49,9 @@ describe('a command', () => {
     await settle();
     const output = () => within(transcript()).getByLabelText('Output').textContent;
     expect(output()).toBe('one\n20%');
-    expect(within(transcript()).getByLabelText('Input').textContent).toBe('make');
+    expect(within(transcript()).queryByLabelText('Input')).toBeNull(); // it stands above
 
+    world.host.emit(TERMINAL, { type: 'terminal/data', data: '\r100%\n' });
     const result = { exitCode: 2, preview: 'one\n100%', truncated: true };
     world.host.emit(CHAT, {
       type: 'chat/toolCallComplete',
@@ -82,5 +83,28 @@ describe('what was printed', () => {
     ['cut \x1b[3', 'cut ']
   ])('%j reads %j', (output, text) => {
     expect(printed(output)).toBe(text);
+  });
+
+  it('has its colours and weights, and no others than the sixteen', () => {
+    expect(
+      linesOf('\x1b[31mred\x1b[1mb\x1b[22;39m x\n\x1b[38;5;2mg\x1b[38;5;200mp\x1b[0m.')
+    ).toEqual([
+      [
+        { text: 'red', look: 'red' },
+        { text: 'b', look: 'red bold' },
+        { text: ' x', look: '' }
+      ],
+      [
+        { text: 'g', look: 'green' },
+        { text: 'p.', look: '' }
+      ]
+    ]);
+    // written over: each letter as it was written last
+    expect(linesOf('\x1b[32mold\x1b[0m\rne')).toEqual([
+      [
+        { text: 'ne', look: '' },
+        { text: 'd', look: 'green' }
+      ]
+    ]);
   });
 });
