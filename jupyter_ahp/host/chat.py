@@ -505,6 +505,7 @@ class Chat:
         finally:
             self.waiting.given_back()  # what ran, ran out of it
             self.workers.turns_left(turn["id"] for turn in self.state["turns"])
+            self.go_on("stopped")  # what the backend has begun by itself waited for what ran
 
     async def _give_up_cut(self) -> None:
         """A turn is about to begin, behind which what was cut cannot come back. Raises `StoreError`: then it still can."""

@@ -58,11 +58,25 @@ class Mind(Line):
         self.taken: list[Steering] = []
         self.turn: str | None = None
         """The turn that it works on."""
+        self.late: list[asyncio.Future[None]] = []
+        """Each turn that it began by itself, done when that is over."""
         agent.minds[start.chat] = self
 
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         self.agent.heard(self, prompt)
-        self.turn, self.words, self.taken = prompt.turn_id, asyncio.Queue(), []
+        await self._work(prompt.turn_id, sink)
+
+    def begin_late(self, text: str) -> None:
+        """It begins a turn by itself."""
+
+        async def answer(sink: TurnSink) -> None:
+            self.agent.began(self, sink.turn_id, text)
+            await self._work(sink.turn_id, sink)
+
+        self.late.append(asyncio.ensure_future(self.start.host.late_turn(text, answer)))
+
+    async def _work(self, turn: str, sink: TurnSink) -> None:
+        self.turn, self.words, self.taken = turn, asyncio.Queue(), []
         try:
             while (word := await self.words.get()) != "done":
                 self._do(word, sink)
@@ -138,6 +152,12 @@ class Backend(Scripted):
         if not prompt.resumed:
             ledger.check(turn not in self.world.prompted, f"{turn} was sent twice")
             self.world.prompted.add(turn)
+
+    def began(self, mind: Mind, turn: str, text: str) -> None:
+        if self.world.agent is self:
+            ledger = self._ledger(mind)
+            ledger.check(mind.turn is None, f"B1: {turn} was opened while {mind.turn} ran")
+            ledger.check(ledger.turns.get(turn) == text, f"{turn} was opened as {ledger.turns.get(turn)!r}")
 
     def handed(self, mind: Mind, steering: Steering) -> None:
         twice = any(held.id == steering.id for held in mind.taken)
@@ -482,6 +502,8 @@ class World:
                     await getattr(self, deed)(who, chat)
                 case "edit" | "take_back" | "send_on" | "reorder" | "rewind":
                     await getattr(self, deed)(who, chat, which)
+                case "late":
+                    await self.agent_begins(chat)
                 case word:
                     await self.agent_does(chat, word)
 
@@ -491,6 +513,14 @@ class World:
         if mind is not None and mind.turn is not None:
             for word in words:
                 mind.words.put_nowait(word)
+
+    async def agent_begins(self, chat: str) -> None:
+        """Its agent begins a turn by itself, if it has a conversation."""
+        mind = self.agent.minds.get(chat)
+        if mind is not None and not mind.closed:
+            text = f"late {self._name('l')}"
+            self.ledgers[chat].late[text] = False
+            mind.begin_late(text)
 
     async def agent_is(self, open_to_steering: bool, gives_back: bool, slowness: float) -> None:
         agent = self.agent
@@ -591,6 +621,8 @@ class World:
         state, mind = self.direct.state(chat), self.agent.minds.get(chat)
         turn = state.get("activeTurn", {}).get("id")
         if turn is None:
+            waits = mind is not None and not mind.closed and any(not late.done() for late in mind.late)
+            self.ledgers[chat].check(not waits, "B9: a turn that its agent began is not open, and none runs")
             return
         if mind is None or mind.turn != turn:
             self.ledgers[chat].wrong(f"{turn} runs, and the agent does not know of it")

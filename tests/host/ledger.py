@@ -86,6 +86,8 @@ class Ledger:
     """The text of each turn's message, by the turn's id."""
     cut: list[str] = field(default_factory=list)
     """Turns that can be brought back."""
+    late: dict[str, bool] = field(default_factory=dict)
+    """Whether each turn that its agent began by itself was opened, by its text."""
     start: Start = "no"
     returning: bool = False
     stopped: str | None = None
@@ -172,6 +174,9 @@ class Ledger:
 
     def _turn_started(self, action: Json, by_person: bool, before: Json) -> None:
         text, turn, name = action["message"]["text"], action["turnId"], action.get("queuedMessageId")
+        if text in self.late and self.cut[:1] != [turn]:
+            self._late_turn_started(action, by_person)
+            return
         if name is None and not by_person:
             self.check(self.cut[:1] == [turn], f"turn {turn} came back, to be brought back are {self.cut}")
             self.check(self.turns.get(turn) == text, f"turn {turn} came back as {text!r}")
@@ -193,6 +198,17 @@ class Ledger:
             self.delivered[name] = turn
         self.move(text, "ran")
         self.check(turn not in self.turns, f"turn {turn} began twice")
+        self.turns[turn] = text
+        self.start = "no"
+        self._forget_cut()
+
+    def _late_turn_started(self, action: Json, by_person: bool) -> None:
+        text, turn = action["message"]["text"], action["turnId"]
+        self.check(not by_person and "queuedMessageId" not in action, f"{text!r} was begun by somebody else")
+        self.check(action["message"]["origin"] == {"kind": "systemNotification"}, f"{text!r} is a person's")
+        self.check(not self.late[text], f"{text!r} was opened twice")
+        self.check(turn not in self.turns, f"turn {turn} began twice")
+        self.late[text] = True
         self.turns[turn] = text
         self.start = "no"
         self._forget_cut()
@@ -289,10 +305,13 @@ class Ledger:
     def _reopen_delivered(self, before: list[Json], turns: list[Json], there: dict[str, str]) -> None:
         for turn in turns:
             text = turn["message"]["text"]
-            if turn["id"] not in self.turns:
-                self.move(text, "ran")  # it was started, and nobody was told yet
+            if turn["id"] not in self.turns:  # it was started, and nobody was told yet
                 self.turns[turn["id"]] = text
-                self.delivered[self.names[text]] = turn["id"]
+                if text in self.late:
+                    self.late[text] = True
+                else:
+                    self.move(text, "ran")
+                    self.delivered[self.names[text]] = turn["id"]
                 self._forget_cut()
         read = {message["text"]: turn["id"] for turn in turns for message in read_in(turn)}
         for text, turn_id in read.items():

@@ -307,6 +307,22 @@ async def test_one_that_waits_opens_behind_a_stop_which_starts_nothing_else(
     await until(lambda: texts(client, chat) == ["go", "back", "queued"])
 
 
+async def test_one_that_waits_opens_behind_a_rewind_that_dropped_what_ran(
+    client: WireClient, chat: str, agent: Clis
+) -> None:
+    await working(client, chat, agent, "t1")
+    agent.cli.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    await working(client, chat, agent, "t2")
+    agent.cli.come_back("back")
+
+    await client.do(chat, "chat/truncated", turnId="t1")
+    await until(lambda: client.running(chat))
+    assert client.state(chat)["activeTurn"]["message"]["text"] == "back"
+    agent.cli.words.put_nowait("done")
+    await until(lambda: texts(client, chat) == ["go", "back"])
+
+
 async def test_a_late_turn_takes_steering_and_tools_and_fails_as_any_other(
     host: Host,
     client: WireClient,

@@ -40,7 +40,19 @@ FLAG = st.booleans()
 SELDOM = st.integers(0, 7).map(lambda number: number == 7)
 MOSTLY = st.sampled_from([True, True, True, False])
 WORDS = ["say", "read", "read", "done", "use", "fail", "resumable", "break"]
-DEEDS = ["queue", "steer", "stop", "take_back", "edit", "start", "rewind", "resume", "send_on", "reorder"]
+DEEDS = [
+    "queue",
+    "steer",
+    "stop",
+    "take_back",
+    "edit",
+    "start",
+    "rewind",
+    "resume",
+    "send_on",
+    "reorder",
+    "late",
+]
 
 
 class Chats(RuleBasedStateMachine):
@@ -149,6 +161,10 @@ class Chats(RuleBasedStateMachine):
     @rule(chat=CHAT, words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3), pace=PACE)
     def agent_does(self, chat: int, words: list[str], pace: float) -> None:
         self.live(self.world.agent_does(self.world.chat(chat), *words), pace)
+
+    @rule(chat=CHAT, pace=PACE)
+    def agent_begins(self, chat: int, pace: float) -> None:
+        self.live(self.world.agent_begins(self.world.chat(chat)), pace)
 
     @rule(chat=CHAT, pace=PACE)
     def turn_completes(self, chat: int, pace: float) -> None:
