@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .ports import ConversationHost, Json, TurnSink
@@ -71,6 +71,10 @@ class Behind(ConversationHost):
         elif id in self._listed:
             self._listed.remove(id)
             self._chat.publish({"type": "chat/backgroundWorkRemoved", "id": id})
+
+    def configured(self, values: Mapping[str, Any]) -> None:
+        if not self._closed:
+            self._chat.session.configured(values)
 
     # ── the host's side ──────────────────────────────────────────────────────────────────────────────────────
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import status, uris
@@ -577,6 +577,19 @@ class Session:
                 raise Refused(f"{properties[key].get('title', key)} cannot be {value!r}.")
             if self.used and not properties[key].get("sessionMutable"):
                 raise Refused(f"{properties[key].get('title', key)} cannot be changed once a chat has begun.")
+
+    def configured(self, values: Mapping[str, Any]) -> None:
+        """The agent changed settings by itself: what of that is new is said, and the session's other chats are told."""
+        properties = ((self.state.get("config") or {}).get("schema") or {}).get("properties", {})
+        new = {
+            key: value
+            for key, value in values.items()
+            if key in properties and _fits(value, properties[key]) and self.config.get(key) != value
+        }
+        if new:
+            self._publish({"type": "session/configChanged", "config": new})
+            for chat in self.chats.values():
+                chat.turns.configured()
 
     def _set_client(self, sender: Connection, client_seq: int, action: Json) -> None:
         client = action["activeClient"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from jupyter_ahp.agents.base import (
@@ -110,6 +110,7 @@ class RecordingHost(ConversationHost):
         self.late: list[tuple[str, str | None, RecordingSink]] = []
         """Text, the steering message's id, and what the turn was told."""
         self.works: dict[str, Json] = {}
+        self.settings: Json = {}
 
     def late_turn(
         self,
@@ -122,6 +123,9 @@ class RecordingHost(ConversationHost):
         sink = RecordingSink(f"late-{len(self.late) + 1}")
         self.late.append((text, message_id, sink))
         return asyncio.ensure_future(answer(sink))
+
+    def configured(self, values: Mapping[str, Any]) -> None:
+        self.settings |= values
 
     def background(self, work: Json | None, id: str) -> None:
         if work is None:

@@ -379,6 +379,36 @@ async def test_a_conversation_is_told_of_changed_settings_at_once(
     assert [prompt.config for prompt in agent.prompts] == [{"mode": "read"}, {"mode": "plan"}]
 
 
+async def test_a_setting_that_the_backend_changes_is_the_sessions(
+    client: WireClient, agent: Scripted
+) -> None:
+    mode: Json = {
+        "type": "string",
+        "title": "Mode",
+        "default": "plan",
+        "enum": ["plan", "act"],
+        "sessionMutable": True,
+    }
+    agent.schema = {"type": "object", "properties": {"mode": mode}}
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        host = agent.lines[0].start.host
+        for values in ({"mode": "act"}, {"mode": "act"}, {"mode": "no such"}, {"other": 1}):
+            host.configured(values)
+
+    agent.play = play
+    chat = await client.create(S)
+    await client.say(chat, "begin")
+
+    said = [
+        envelope["action"]
+        for envelope in client.envelopes
+        if envelope["action"]["type"] == "session/configChanged"
+    ]
+    assert said == [{"type": "session/configChanged", "config": {"mode": "act"}}]
+    assert client.state(S)["config"]["values"] == {"mode": "act"}
+
+
 async def test_an_unchanged_active_client_is_echoed_to_nobody(client: WireClient, other: WireClient) -> None:
     await client.create(S)
     await other.subscribe(S)

@@ -276,13 +276,20 @@ class ClaudeConversation(Conversation):
             if "bypassPermissions" in (mode, self._mode):
                 self._anew = True  # taken at the start alone
             else:
-                await line.client.set_permission_mode(mode)  # type: ignore[arg-type]
                 self._mode = mode
+                await line.client.set_permission_mode(mode)  # type: ignore[arg-type]
         if effort != self._effort:
             if await line.set_effort(effort or None):
                 self._effort = effort
             else:
                 self._anew = True
+
+    def _changed_mode(self, mode: str) -> None:
+        """The CLI changed its mode by itself, such as when its plan was approved: the session's setting follows."""
+        if mode != self._mode:
+            self._mode = mode
+            self._config = {**self._config, "permissionMode": mode}
+            self._start.host.configured({"permissionMode": mode})
 
     async def _choose(self, line: Line, model: str | None, sink: TurnSink) -> None:
         """The turn's model; one that the CLI does not take is logged, and the turn runs on the one that it has (B11)."""
@@ -308,6 +315,8 @@ class ClaudeConversation(Conversation):
             case SystemMessage(subtype="init", data=data):
                 self._memory = str(data.get("session_id") or self._memory)
                 self._current = None
+            case SystemMessage(subtype="status", data={"permissionMode": str(mode)}):
+                self._changed_mode(mode)
             case ConversationResetMessage():
                 log.info("The conversation of %s was cleared", self._start.chat)
             case TaskStartedMessage():

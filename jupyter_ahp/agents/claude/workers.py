@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -27,6 +26,8 @@ class _Running:
     title: str
     is_worker: bool
     in_background: bool
+    command: str = ""
+    """What a shell runs."""
     spawned_by: TurnSink | None = None
     worker: Worker | None = None
     reporter: Reporter | None = None
@@ -52,6 +53,8 @@ class Workers:
         self._stop = stop
         self._running: dict[str, _Running] = {}
         self._by_call: dict[str, _Running] = {}
+        self._behind: dict[str, str] = {}
+        """What the CLI says runs in the background and is no worker: its description, by task."""
         self._listed: set[str] = set()
         self.last = ""
         """What came back last, in words: the CLI answers it in a turn of its own."""
@@ -87,6 +90,8 @@ class Workers:
 
     def _belongs(self, task: _Running, entry: Entry) -> None:
         task.spawned_by = entry.sink
+        task.command = str((entry.given or {}).get("command") or "")
+        self._list()
 
     def _spawn(self, task: _Running, prompt: str, name: str | None, entry: Entry) -> None:
         task.spawned_by = entry.sink
@@ -118,40 +123,40 @@ class Workers:
 
     def changed(self, tasks: list[Json]) -> None:
         """The CLI's list of what runs in the background: shells are listed by us, workers by the host."""
-        shells = {task["task_id"]: task for task in tasks if task.get("task_type") != "local_agent"}
-        for gone in self._listed - set(shells):
-            self._host.background(None, gone)
-        for task_id in set(shells) - self._listed:
-            label = str(shells[task_id].get("description") or "Command in the background")
-            entry = self._entry(task_id)
-            command = (entry.given or {}).get("command") if entry is not None else None
-            work = {
-                "kind": "shell",
-                "label": label,
-                "startedAt": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-                "command": str(command or label),
-            }
-            self._host.background(work, task_id)
-        self._listed = set(shells)
+        self._behind = {
+            task["task_id"]: str(task.get("description") or "Command in the background")
+            for task in tasks
+            if task.get("task_type") != "local_agent"
+        }
+        self._list()
 
-    def _entry(self, task_id: str) -> Entry | None:
-        task = self._running.get(task_id)
-        return self._registry.entries.get(task.call_id) if task is not None else None
+    def _list(self) -> None:
+        for gone in self._listed - set(self._behind):
+            self._host.background(None, gone)
+        self._listed &= set(self._behind)
+        for task_id, label in self._behind.items():
+            task = self._running.get(task_id)
+            if task_id not in self._listed and task is not None and task.spawned_by is not None:
+                self._listed.add(task_id)
+                self._host.background(
+                    {"kind": "shell", "label": label, "command": task.command or label}, task_id
+                )
 
     def updated(self, message: TaskUpdatedMessage) -> None:
         if message.status in TERMINAL_TASK_STATUSES:
             self._ended(message.task_id, message.status or "completed", str(message.patch.get("error") or ""))
 
     def notified(self, message: TaskNotificationMessage) -> None:
-        task = self._running.get(message.task_id)
-        of_worker = task is not None and task.is_worker
-        self.last = f"“{task.title}” has come back." if task is not None and of_worker else message.summary
         self._ended(message.task_id, message.status, message.summary)
+        if message.task_id in self._behind:
+            self.last = message.summary
 
     def _ended(self, task_id: str, how: str, words: str) -> None:
         task = self._running.pop(task_id, None)
         if task is None:
             return
+        if task.in_background and task.is_worker:
+            self.last = f"“{task.title}” has come back."
         if not task.is_worker or not task.call_id:
             self._by_call.pop(task.call_id, None)
         elif task.worker is None:
@@ -182,4 +187,5 @@ class Workers:
             self._host.background(None, listed)
         self._running.clear()
         self._by_call.clear()
+        self._behind.clear()
         self._listed.clear()

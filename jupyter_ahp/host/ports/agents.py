@@ -435,6 +435,11 @@ class ConversationHost(ABC):
         is empty when the conversation closes.
         """
 
+    @abstractmethod
+    def configured(self, values: Mapping[str, Any]) -> None:
+        """The backend changed settings of the session by itself, such as its mode once a plan was approved: the session
+        says so."""
+
 
 class Conversation(ABC):
     """One chat's line to its backend. One turn at a time (B1): the host sends the next when `send` has returned."""

@@ -67,7 +67,7 @@ class Room:
 
     async def enter(self, **config: Any) -> None:
         self.agent = ClaudeAgent(self.settings)
-        self.host = await started(self.store, self.agent)
+        self.host = await started(self.store, self.agent, directory=self.work)
         self.client = WireClient(self.host)
         await self.client.initialize(ROOT)
         listed = await self.client.request("listSessions")

@@ -152,6 +152,7 @@ async def test_a_plan_is_approved_and_the_mode_changes(
         assert call["invocationMessage"] == "# Go\n1. go"
         await room.answer(call, "edit")
         await room.ended(1)
+        assert room.client.state(SESSION)["config"]["values"]["permissionMode"] == "acceptEdits"
         turn = await room.say(
             f'write\n!!tool Write {{"file_path":"{work}/a.txt","content":"hi"}}\n!!text done'
         )
