@@ -1,4 +1,4 @@
-"""Agents of others that are programs of Node's, pinned in `npm/package.json`: `npm ci --prefix tests/agents/npm` installs them.
+"""Agents of others, pinned in `npm/package.json`: `npm ci --prefix tests/agents/npm` installs them.
 
 Where they are not installed, their tests are skipped with these words; JUPYTER_AHP_REQUIRE_AGENTS=1, as in CI, makes
 that a failure.
@@ -29,6 +29,14 @@ def node_program(script: str, *, at_least: tuple[int, int] = (20, 6)) -> list[st
     if new is None:
         missing(f"{script} needs Node {'.'.join(map(str, at_least))} or newer")
     return [new, str(path)]
+
+
+def opencode() -> Path:
+    """OpenCode, a program of its own; else the test is skipped."""
+    path = next(iter(sorted(MODULES.glob("opencode-*/bin/opencode"))), None)
+    if path is None:
+        missing("opencode is not installed: run `npm ci --prefix tests/agents/npm`")
+    return path
 
 
 def missing(words: str) -> NoReturn:

@@ -30,13 +30,14 @@ class ACPAgent(Agent):
     `folder` is where what it says of itself is kept (None: in memory alone).
     """
 
-    capabilities = Capabilities(several_directories=True, tools=True)
+    capabilities = Capabilities(fork=True, rewind=True, several_directories=True, tools=True)
 
     def __init__(self, server: Server, folder: Path | None = None) -> None:
         self.server = server
         self.provider = server.provider
         self.display_name = server.title
         self.description = f"Runs `{server.words}` and speaks ACP with it"
+        self._ends: dict[str, str] = {}
         self._learned = Learned.read(folder / f"{server.provider}.json" if folder is not None else None)
 
     async def probe(self) -> Probe:
@@ -64,5 +65,5 @@ class ACPAgent(Agent):
             raise TurnFailed(
                 "notInstalled", f"{self.display_name} cannot be used. {_INSTALL}", details=str(error)
             ) from error
-        conversation: ACPConversation = module.ACPConversation(self.server, start, self._learned)
+        conversation: ACPConversation = module.ACPConversation(self.server, start, self._learned, self._ends)
         return conversation

@@ -37,16 +37,14 @@ class _Stopped(Exception):
 class ACPConversation(Conversation):
     """Made by `ACPAgent.open`; starts nothing before the first message."""
 
-    def __init__(self, server: Server, start: Start, learned: Learned) -> None:
+    def __init__(self, server: Server, start: Start, learned: Learned, ends: dict[str, str]) -> None:
         self._server = server
         self._learned = learned
         self._turn: Turn | None = None
         self._terminals = Terminals(self._terminal_said)
         self._bridge = Bridge(lambda: self._turn)
         callbacks = Callbacks(self, start.directories, self._terminals)
-        self._session = Session(
-            server, start.directories, start.memory, learned, self._bridge, callbacks.handle
-        )
+        self._session = Session(server, start, learned, ends, self._bridge, callbacks.handle)
 
     @property
     def memory(self) -> str | None:
@@ -72,6 +70,7 @@ class ACPConversation(Conversation):
                 # It had died unnoticed since the last turn, or does so at this one: once more will show.
                 if failure.error_type != words.ENDED or not turn.sent or turn.heard or turn.stopped:
                     raise
+                turn.sent = False
                 await self._run(turn, prompt)
         except _Stopped:
             return
@@ -84,6 +83,8 @@ class ACPConversation(Conversation):
             raise
         finally:
             self._turn = None
+            if turn.sent:
+                sink.resume_point(prompt.turn_id)
 
     async def _run(self, turn: Turn, prompt: Prompt) -> None:
         def step() -> None:
@@ -108,7 +109,7 @@ class ACPConversation(Conversation):
                 f"{self._server.title} cannot be shown pictures: it was told of {', '.join(unseen)} only."
             )
         turn.sent = True
-        turn.answered(await self._session.prompt(blocks))
+        turn.answered(await self._session.prompt(prompt.turn_id, blocks))
 
     async def stop(self, running: asyncio.Task[None]) -> None:
         turn = self._turn

@@ -1,4 +1,8 @@
-"""An ACP agent's process and the session in it: started, gone on with, begun anew, and told what people have chosen."""
+"""An ACP agent's process and the session in it: started, gone on with, begun anew, and told what people have chosen.
+
+A session cannot be cut (X1), and be copied only as a whole, where the agent can do that (S3). So a chat that goes on at an
+earlier point begins a session anew, which is told what the turns up to there said.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from acp.schema import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
     EnvVarAuthMethod,
+    ForkSessionRequest,
+    ForkSessionResponse,
     LoadSessionRequest,
     LoadSessionResponse,
     NewSessionRequest,
@@ -34,7 +40,7 @@ from acp.schema import (
     SetSessionModeResponse,
 )
 
-from jupyter_ahp.agents.base import TurnFailed
+from jupyter_ahp.agents.base import Start, TurnFailed
 from jupyter_ahp.agents.processes import Deaths
 
 from . import words
@@ -65,26 +71,33 @@ class _Loaded(LoadSessionResponse):
 
 
 class Session:
-    """One chat's session. `id` is the agent's name for it; None before there is one."""
+    """One chat's session. `id` is the agent's name for it; None before there is one.
+
+    `ends` says of sessions with which turn they end, as far as that is known in this process.
+    """
 
     def __init__(
         self,
         server: Server,
-        directories: Sequence[str],
-        memory: str | None,
+        start: Start,
         learned: Learned,
+        ends: dict[str, str],
         bridge: Bridge,
         handler: Handler,
     ) -> None:
-        self.id = memory
+        goes_on = start.memory is not None and start.at is None and not start.fork
+        self.id = start.memory if goes_on else None
         self.line: Line | None = None
-        self.is_new = memory is None
+        self.is_new = not goes_on
         """The agent knows nothing yet of what was said in the chat."""
         self.loading = False
         """What it tells is what was said before."""
         self._server = server
-        self._directories = directories
+        self._directories = start.directories
+        is_whole = start.at is None or (start.memory is not None and ends.get(start.memory) == start.at)
+        self._source = start.memory if start.fork and is_whole else None
         self._learned = learned
+        self._ends = ends
         self._bridge = bridge
         self._handler = handler
         self._ready = False
@@ -140,11 +153,12 @@ class Session:
         if line is not None:
             await line.close()
 
-    async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptResponse:
+    async def prompt(self, turn_id: str, blocks: Sequence[ContentBlock]) -> PromptResponse:
         """Run a turn of it. Raises `TurnFailed`, `RequestError`."""
         assert self.line is not None, "connected"
         assert self.id is not None, "connected"
         self.is_new = False
+        self._ends[self.id] = turn_id
         return await self.line.ask(
             "session_prompt", PromptRequest(session_id=self.id, prompt=list(blocks)), PromptResponse
         )
@@ -169,6 +183,8 @@ class Session:
     async def _go_on(self, line: Line, say: Say) -> None:
         """Go on with the chat's session, or begin one."""
         self._learned.learn(vision=bool(self.takes.image))
+        if self._source is not None and await self._copied(line, self._source):
+            return
         if self.id is not None:
             if await self._again(line, self.id):
                 return
@@ -183,6 +199,28 @@ class Session:
         self.id = answer.session_id
         self.is_new = True
         self._offered(answer)
+
+    async def _copied(self, line: Line, source: str) -> bool:
+        """Begin with a copy of another chat's session (S3). False: it cannot."""
+        if not (self._can.session_capabilities and self._can.session_capabilities.fork is not None):
+            return False
+        self.loading = True
+        try:
+            fork = ForkSessionRequest(session_id=source, **self._place)
+            answer = await self._logged_in(
+                line, lambda: line.ask("session_fork", fork, ForkSessionResponse, _STARTING)
+            )
+        except RequestError as error:
+            if error.code == words.AUTH_REQUIRED:
+                raise
+            log.warning("%s cannot fork session %s: %s", self._server.title, source, words.told_by(error))
+            return False
+        finally:
+            self.loading = False
+        self.id, self._source = answer.session_id, None
+        self.is_new = False
+        self._offered(answer)
+        return True
 
     async def _again(self, line: Line, session: str) -> bool:
         """Go on with a session of before. What it tells of that is in our own record already. False: it cannot."""
@@ -242,7 +280,9 @@ class Session:
             raise
 
     # ── what can be chosen ───────────────────────────────────────────────────────────────────────────────────
-    def _offered(self, answer: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse) -> None:
+    def _offered(
+        self, answer: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse
+    ) -> None:
         self._options = options_of(answer.config_options, answer.modes, getattr(answer, "models", None))
         self._applied = {}
         self._learned.learn(options=self._options)

@@ -62,6 +62,8 @@ class Shown:
         """The tool of ours runs, and says how it goes."""
         self.asking = asyncio.Lock()
         self._content: list[Any] = []
+        self._edits: dict[str, FileEditToolCallContent] = {}
+        """What it changes, by path: some agents show that while they ask, and not any more when it is done."""
         self._locations: list[str] = []
         self._output: Any = None
         self._terminals = terminals
@@ -74,6 +76,9 @@ class Shown:
             self.input = update.raw_input
         if update.content is not None:
             self._content = list(update.content)
+            self._edits |= {
+                edit.path: edit for edit in self._content if isinstance(edit, FileEditToolCallContent)
+            }
         if update.locations is not None:
             self._locations = [location.path for location in update.locations]
         if update.raw_output is not None:
@@ -96,40 +101,30 @@ class Shown:
     @property
     def tool_input(self) -> str | None:
         if self.input in (None, {}, ""):
-            return "\n".join(map(difference, self._diffs)) or None
+            return "\n".join(map(difference, self._edits.values())) or None
         return self.input if isinstance(self.input, str) else json.dumps(self.input, ensure_ascii=False)
 
     @property
     def edits(self) -> list[Json]:
-        return [edit_of(diff) for diff in self._diffs]
-
-    @property
-    def _diffs(self) -> list[FileEditToolCallContent]:
-        return [block for block in self._content if isinstance(block, FileEditToolCallContent)]
+        return [edit_of(edit) for edit in self._edits.values()]
 
     def content(self) -> list[Json]:
         """AHP tool result content. A file that it was about is named, unless an edit of it is there."""
         blocks: list[Json] = []
+        for edit in self._edits.values():
+            blocks += [{"type": "fileEdit", **edit_of(edit)}, text_content(difference(edit))]
         for block in self._content:
             match block:
                 case ContentToolCallContent(content=inner):
                     blocks.append(shown(inner))
-                case FileEditToolCallContent():
-                    blocks += [{"type": "fileEdit", **edit_of(block)}, text_content(difference(block))]
                 case TerminalToolCallContent(terminal_id=terminal_id):
                     blocks.append(text_content(self._terminals.output(terminal_id)))
-        if (
-            self._output
-            and isinstance(self._output, str)
-            and all(block["type"] != "text" for block in blocks)
-        ):
+        if not blocks and self._output and isinstance(self._output, str):
             blocks.append(text_content(self._output))
-        edited = {diff.path for diff in self._diffs}
         if self.kind in ("read", "edit", "delete", "move"):
-            paths = dict.fromkeys(
-                path for path in self._locations if path.startswith("/") and path not in edited
-            )
-            blocks += [{"type": "resource", "uri": f"file://{path}"} for path in list(paths)[:5]]
+            paths = [path for path in dict.fromkeys(self._locations) if path.startswith("/")]
+            named = [path for path in paths if path not in self._edits]
+            blocks += [{"type": "resource", "uri": f"file://{path}"} for path in named[:5]]
         return blocks
 
     def shows(self, terminal_id: str) -> bool:

@@ -1,7 +1,7 @@
 """An ACP agent on the SDK, as a program of its own: it asks the mock model, and does what that calls.
 
 `python tests/agents/acp/agent.py`, with `MODEL_URL` (an OpenAI-compatible endpoint) and `AGENT_HOME` (where its sessions
-are kept) in the environment. `AGENT_WITHOUT` names what it cannot do (`load`, `image`, `embedded`, `modes`), `AGENT_LOGIN`
+are kept) in the environment. `AGENT_WITHOUT` names what it cannot do (`load`, `fork`, `image`, `embedded`, `modes`), `AGENT_LOGIN`
 how people are to log in (`terminal`, `agent`, `env`), `AGENT_ENDS` how its turns end.
 
 What the model can call:
@@ -50,14 +50,17 @@ from acp.schema import (
     CurrentModeUpdate,
     ElicitationFormSessionMode,
     EnvVarAuthMethod,
+    ForkSessionResponse,
     InitializeResponse,
     LoadSessionResponse,
     NewSessionResponse,
     PermissionOption,
     PromptCapabilities,
     PromptResponse,
+    SessionCapabilities,
     SessionConfigOptionSelect,
     SessionConfigSelectOption,
+    SessionForkCapabilities,
     SessionMode,
     SessionModeState,
     SetSessionConfigOptionResponse,
@@ -118,6 +121,9 @@ class Agent:
             protocol_version=int(os.environ.get("AGENT_VERSION", PROTOCOL_VERSION)),
             agent_capabilities=AgentCapabilities(
                 load_session="load" not in WITHOUT,
+                session_capabilities=SessionCapabilities(
+                    fork=SessionForkCapabilities() if "fork" not in WITHOUT else None
+                ),
                 prompt_capabilities=PromptCapabilities(
                     image="image" not in WITHOUT, embedded_context="embedded" not in WITHOUT
                 ),
@@ -152,6 +158,15 @@ class Agent:
                 await self.tell(session, helpers.update_user_message_text(str(message["content"])))
         await self.tell_commands(session)
         return LoadSessionResponse(**self.offers(session))
+
+    async def fork_session(
+        self, cwd: str, session_id: str, mcp_servers: Any = None, **_: Any
+    ) -> ForkSessionResponse:
+        session = Session(uuid.uuid4().hex, cwd, mcp_servers or [])
+        session.messages = json.loads((HOME / f"{session_id}.json").read_text())
+        self.sessions[session.id] = session
+        session.save()
+        return ForkSessionResponse(session_id=session.id, **self.offers(session))
 
     def offers(self, session: Session) -> Json:
         if "modes" in WITHOUT:

@@ -16,7 +16,7 @@ from tests.host.harness import ROOT, WireClient, agree, quiet, started, until
 from tests.mock_model import MockModel
 
 SESSION = "ahp-session:/s"
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds for what takes a program's start; a test waits for what it wants, and no longer."""
 
 
