@@ -83,6 +83,11 @@ class Behind(ConversationHost):
         return bool(self._late)
 
     @property
+    def holds(self) -> str | None:
+        """The steering message that a late turn is for, until that opens."""
+        return next((late.message_id for late in self._late if late.message_id is not None), None)
+
+    @property
     def busy(self) -> bool:
         """Something goes on that ends with the conversation."""
         return bool(self._late or self._listed)

@@ -561,8 +561,9 @@ class Turns:
 
     @property
     def holds(self) -> str | None:
-        """The steering message that the backend runs though no turn runs (Q6)."""
-        return self._conversation.holds if self._conversation is not None else None
+        """The steering message that the backend has though its turn ended (Q6): it will run it, or has begun to."""
+        begun = self._behind.holds if self._behind is not None else None
+        return begun or (self._conversation.holds if self._conversation is not None else None)
 
     async def _ask(self, answer: Coroutine[Any, Any, bool], failing: str) -> bool:
         try:

@@ -71,7 +71,7 @@ class Waiting:
         return any(message_id in sent_in(turn) for turn in (*turns, *reversed(state["turns"]), *can_return))
 
     async def _removal(self, message_id: str) -> str | None:
-        if self._held != message_id:
+        if message_id not in self._with_backend:
             return None
         if await self._chat.turns.withdraw(message_id):
             self._held = None
@@ -105,15 +105,19 @@ class Waiting:
     def offers(self) -> bool:
         """A steering message is to be handed over as soon as the backend takes it (G1)."""
         state = self._chat.state
-        return "activeTurn" in state and state.get("steeringMessage", {}).get("id") not in (
-            None,
-            self._held,
-            self._unfit,
-        )
+        if "activeTurn" not in state or "steeringMessage" not in state:
+            return False
+        name = state["steeringMessage"]["id"]
+        return name != self._unfit and name not in self._with_backend
+
+    @property
+    def _with_backend(self) -> tuple[str | None, str | None]:
+        """The steering messages that the backend has: of the turn that runs, and of one that ended (Q6)."""
+        return self._held, self._chat.turns.holds
 
     async def go_on(self, cause: Cause) -> None:
         """Start or hand over what is to go now, if anything (Q2, G1). What cannot go stays where it is."""
-        held = self._held if "activeTurn" in self._chat.state else self._chat.turns.holds
+        held = (self._held if "activeTurn" in self._chat.state else None) or self._chat.turns.holds
         step = next_step(self._chat.state, cause, held=held, late=self._chat.turns.late)
         if isinstance(step, OpenLate):
             await self._open_late()

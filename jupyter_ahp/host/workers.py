@@ -69,9 +69,9 @@ class Workers:
     def spawn(self, asked: Spawning) -> Worker:
         """Open its chat: told of, its turn begun with the prompt, all in this tick (W3)."""
         chat = self._chat
-        if asked.sink.over or chat.closed:
-            return _Unheard(asked)
         session = chat.session
+        if asked.sink.over or chat.closed or session.closed or session.chats.get(chat.uri) is not chat:
+            return _Unheard(asked)
         uri = next(name for name in _names(chat, asked) if not session.host.chat_taken(name))
         summary: Json = {
             "origin": {"kind": "tool", "chat": chat.uri, "toolCallId": asked.call_id},

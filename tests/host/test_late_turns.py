@@ -65,6 +65,10 @@ class Cli(Line):
         self.taken.append(message)
         return True
 
+    async def withdraw(self, message_id: str) -> bool:
+        self.taken = [taken for taken in self.taken if taken.id != message_id]
+        return True
+
     async def stop(self, running: asyncio.Task[None]) -> None:
         self.stopped += 1
         running.cancel()
@@ -171,12 +175,10 @@ async def test_B9_steering_run_behind_a_stop_is_a_turn_of_its_own_in_the_persons
     await agree(host, client, other)
 
 
+@pytest.mark.usefixtures("holding")
 async def test_B9_what_a_completed_turn_left_leaves_the_list_by_its_turn(
-    host: Host, client: WireClient, chat: str, agent: Clis, monkeypatch: pytest.MonkeyPatch
+    host: Host, client: WireClient, chat: str, agent: Clis
 ) -> None:
-    monkeypatch.setattr(
-        Cli, "holds", property(lambda cli: cli.taken[0].id if cli.taken and not cli.late else None)
-    )
     await working(client, chat, agent, "t1")
     await steered(client, chat, agent)
     await client.do(chat, "chat/pendingMessageSet", kind="queued", id="q", message=message("queued"))
@@ -198,6 +200,52 @@ async def test_B9_what_a_completed_turn_left_leaves_the_list_by_its_turn(
     await host.sessions["s"].chats[chat].saver.flush()
     stored = await host.store.load_chat("s", chat)
     assert (stored.record.steering, stored.record.queued) == (None, [])
+    await agree(host, client)
+
+
+@pytest.fixture
+def holding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent says what it holds until it begins to run it."""
+    holds = property(lambda cli: cli.taken[0].id if cli.taken and not cli.late else None)
+    monkeypatch.setattr(Cli, "holds", holds)
+
+
+@pytest.mark.usefixtures("holding")
+async def test_Q6_what_is_held_is_not_handed_over_again_to_a_turn_that_a_person_starts(
+    host: Host, client: WireClient, chat: str, agent: Clis
+) -> None:
+    await working(client, chat, agent, "t1")
+    await steered(client, chat, agent)
+    agent.cli.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    await working(client, chat, agent, "t2", "and on")
+    assert client.state(chat)["steeringMessage"]["id"] == "s"
+    agent.cli.run_late(agent.cli.taken[0])
+    agent.cli.words.put_nowait("tool")
+    agent.cli.words.put_nowait("done")
+    agent.cli.words.put_nowait("done")
+    await until(lambda: texts(client, chat) == ["go", "and on", "mind it"])
+
+    assert [taken.id for taken in agent.cli.taken] == ["s"]
+    assert starts(client, chat)[-1]["queuedMessageId"] == "s"
+    await quiet(host)
+    await agree(host, client)
+
+
+@pytest.mark.usefixtures("holding")
+async def test_G7_what_is_held_behind_its_turn_is_withdrawn_when_it_is_taken_back(
+    host: Host, client: WireClient, chat: str, agent: Clis
+) -> None:
+    await working(client, chat, agent, "t1")
+    await steered(client, chat, agent)
+    agent.cli.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+    await client.do(chat, "chat/pendingMessageRemoved", kind="steering", id="s")
+
+    assert agent.cli.taken == [], "it was asked to give it up"
+    assert "steeringMessage" not in client.state(chat)
+    await quiet(host)
+    assert texts(client, chat) == ["go"]
     await agree(host, client)
 
 
