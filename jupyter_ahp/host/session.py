@@ -368,8 +368,8 @@ class Session:
         held = {
             entry["id"]: entry for entry in self.state.get("inputNeeded", ()) if entry["chat"] == chat.uri
         }
-        # A client that runs a tool raises no bit of the status, and there is none where no client announced itself.
-        asks = state["status"] & 16 or self.state["activeClients"]
+        # A client that runs a tool raises no bit of the status; there is none where no client has tools.
+        asks = state["status"] & 16 or any(client["tools"] for client in self.state["activeClients"])
         wanted = needed(chat.uri, state) if held or asks else {}
         for entry_id, entry in wanted.items():
             if held.get(entry_id) != entry:

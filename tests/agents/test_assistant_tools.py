@@ -105,6 +105,39 @@ async def test_the_model_is_offered_the_turns_tools_and_told_that_it_has_some(
     assert "you cannot run code" in without.texts[0][1]
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {}},
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+            "properties": {
+                "node": {"$ref": "#/$defs/node"},
+                "any": {},
+                "of": {"anyOf": [{"type": "string"}, {}]},
+            },
+            "patternProperties": {"^x-": {"type": "string"}},
+        },
+        {"type": "object", "properties": {"lost": {"$ref": "#/$defs/nowhere"}}},
+        {"type": "object", "properties": {"odd": {"type": "no such type"}}},
+    ],
+)
+async def test_any_schema_of_an_object_can_be_offered_and_called(
+    api: Api, model: MockModel, schema: Json
+) -> None:
+    """It is a client's or a plugin's; what an API thinks of it is the API's matter."""
+    tool = Made(add)
+    tool.parameters = schema
+    sink = await tell(api.assistant, '!!tool add {"a": 1, "b": 2}\n!!text Three.', tools=[tool])
+    assert sink.text == "Three."
+    [(name, _, offered)] = api.offered(model.requests[0])
+    assert (name, offered["type"]) == ("add", "object")
+    assert tool.calls == [{"a": 1, "b": 2}]
+
+
 async def test_a_call_is_run_and_the_model_goes_on_from_its_result(api: Api, model: MockModel) -> None:
     sink = await tell(
         api.assistant, '!!text I add.\n!!tool add {"a": 2, "b": 3}\n!!text Five.', tools=[Made(add)]
