@@ -212,7 +212,7 @@ def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...
                 needed += ("terminal:create",)
         case "resourceRead" | "resourceResolve":
             # What a message carries is a part of its chat (P1), as its canvases are.
-            if _CARRIED.search(content["uri"]) or content["uri"].startswith("ahp-canvas:"):
+            if _CARRIED.search(content["uri"]) or content["uri"].startswith(("ahp-canvas:", "data:")):
                 needed = ("chat:turns",)
         case "resourceWrite" | "resourceDelete":
             if _UPLOADED.search(content["uri"]):  # what a message is to carry is a part of sending it (P3)

@@ -3,18 +3,19 @@
 A `file:` URI is served where it lies, links resolved, in the directory that the server serves, in a directory of an open
 session, or (to be read, by whoever may read chats) among what an open session's messages carry. The operation is the
 gate's to allow (`resource:read`, `resource:write`), the place is this module's. A URI whose authority is a connected client's id is
-that client's: the request is passed on to it.
+that client's: the request is passed on to it. A `data:` URI has its content in itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import binascii
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from ..protocol import uris
 from ..protocol.errors import INTERNAL_ERROR, NOT_FOUND, PERMISSION_DENIED, ProtocolError, invalid_params
@@ -35,23 +36,40 @@ PATIENCE = 30.0
 async def resource_read(connection: Connection, params: Json) -> Json:
     if params["uri"].startswith(CANVAS):
         return await _canvas(connection, params)
+    if params["uri"].startswith("data:"):
+        return _in_itself(params)
     if (answer := await _passed_on(connection, "resourceRead", params)) is not None:
         return answer
     asked = params.get("encoding")
 
     def read(path: str) -> Json:
         data = fileops.read(path)
-        text = None if asked == "base64" or b"\0" in data else _text(data)
-        said = base64.b64encode(data).decode() if text is None else text
-        result = {"data": said, "encoding": "base64" if text is None else "utf-8"}
-        kind = fileops.media_type(path, data)
-        return result if kind is None else {**result, "contentType": kind}
+        return _answer(data, asked, fileops.media_type(path, data))
 
     result = await _at(connection, params["uri"], read)
     await (
         connection.room()
     )  # several large answers behind each other would look like a client that reads nothing
     return result
+
+
+def _answer(data: bytes, asked: str | None, kind: str | None) -> Json:
+    text = None if asked == "base64" or b"\0" in data else _text(data)
+    said = base64.b64encode(data).decode() if text is None else text
+    result = {"data": said, "encoding": "base64" if text is None else "utf-8"}
+    return result if kind is None else {**result, "contentType": kind}
+
+
+def _in_itself(params: Json) -> Json:
+    """What a `data:` URI has in itself (RFC 2397), for clients that ask for all that a chat names in one way."""
+    head, _, rest = params["uri"].removeprefix("data:").partition(",")
+    kind, _, encoding = head.rpartition(";") if head.endswith(";base64") else (head, "", "")
+    data = unquote_to_bytes(rest)
+    try:
+        data = base64.b64decode(data, validate=True) if encoding else data
+    except binascii.Error as error:
+        raise invalid_params("What this `data:` URI has is not base64.") from error
+    return _answer(data, params.get("encoding"), kind or None)
 
 
 async def _canvas(connection: Connection, params: Json) -> Json:

@@ -90,6 +90,22 @@ async def test_what_is_text_is_sent_as_text_and_the_rest_as_base64(
 
 
 @posix
+@pytest.mark.parametrize(
+    ("uri", "answer"),
+    [
+        ("data:text/plain;base64,aGk=", {"data": "hi", "encoding": "utf-8", "contentType": "text/plain"}),
+        ("data:,a%20b", {"data": "a b", "encoding": "utf-8"}),
+        ("data:image/png;base64,AAA=", {"data": "AAA=", "encoding": "base64", "contentType": "image/png"}),
+    ],
+)
+async def test_a_data_uri_has_its_content_in_itself(client: Sender, uri: str, answer: Json) -> None:
+    assert await client.request("resourceRead", uri=uri) == answer
+
+
+async def test_a_damaged_data_uri_is_refused(client: Sender) -> None:
+    assert (await client.fails("resourceRead", uri="data:;base64,?")).code == -32602
+
+
 async def test_a_listing(client: Sender, root: Path) -> None:
     os.mkfifo(root / "pipe")
     (root / "link").symlink_to(root / "sub")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def edited(name: str, given: Mapping[str, Any], text: str) -> dict[str, Any]:
 def result(name: str, given: Mapping[str, Any], content: Any, structured: Any) -> list[Json]:
     """What came of it, for people: an edit with its lines, pictures, else the text that the model was told."""
     if name in EDITS and isinstance(structured, dict):
-        return [file_edit(given, structured), *_lines(structured)]
+        return _edited(given, structured)
     if isinstance(structured, dict) and "stdout" in structured:
         output = "\n".join(text for text in (structured.get("stdout"), structured.get("stderr")) if text)
         return _texts(output)
@@ -100,25 +101,66 @@ def edits(name: str, given: Mapping[str, Any]) -> list[Json]:
     path = _path(given)
     if name not in EDITS or path is None:
         return []
-    added = given.get("content", given.get("new_string", given.get("new_source", "")))
-    removed = given.get("old_string", "")
-    uri = Path(path).as_uri() if Path(path).is_absolute() else path
-    diff = {"added": _count(added), "removed": _count(removed)}
-    return [{"after": {"uri": uri, "content": {"uri": uri}}, "diff": diff}]
+    if name == "Write":
+        content = str(given.get("content") or "")
+        there = Path(path).is_file()
+        before = {"before": {"uri": _uri(path), "content": {"uri": _uri(path)}}} if there else {}
+        return [{**before, "after": _side(path, content), "diff": {"added": _count(content)}}]
+    changes = given.get("edits") if isinstance(given.get("edits"), list) else [given]
+    return [
+        _change(
+            path, str(one.get("old_string") or ""), str(one.get("new_string", one.get("new_source")) or "")
+        )
+        for one in changes or ()
+        if isinstance(one, dict)
+    ]
 
 
-def file_edit(given: Mapping[str, Any], structured: Mapping[str, Any]) -> Json:
-    """AHP `FileEdit` as tool result content, of what the CLI says that it did."""
+def _edited(given: Mapping[str, Any], structured: Mapping[str, Any]) -> list[Json]:
+    """AHP `FileEdit`s of what the CLI says that it did: a new file, or each place that was changed."""
     path = str(structured.get("filePath") or structured.get("notebook_path") or _path(given) or "")
-    uri = Path(path).as_uri() if Path(path).is_absolute() else path
-    lines = [line for hunk in structured.get("structuredPatch") or () for line in hunk.get("lines", ())]
-    added = sum(line.startswith("+") for line in lines)
-    removed = sum(line.startswith("-") for line in lines)
-    if not lines:
-        added = _count(structured.get("content", given.get("new_source", "")))
-    reference = {"uri": uri, "content": {"uri": uri}}
-    made = {"type": "fileEdit", "after": reference, "diff": {"added": added, "removed": removed}}
-    return made if structured.get("type") == "create" else {**made, "before": reference}
+    places = [hunk.get("lines") or () for hunk in structured.get("structuredPatch") or ()]
+    if not places:
+        content = str(structured.get("content", structured.get("new_source")) or "")
+        return [
+            {
+                "type": "fileEdit",
+                "after": _side(path, content),
+                "diff": {"added": _count(content), "removed": 0},
+            }
+        ]
+    return [
+        {
+            "type": "fileEdit",
+            **_change(
+                path,
+                "\n".join(line[1:] for line in lines if line[:1] in ("-", " ")),
+                "\n".join(line[1:] for line in lines if line[:1] in ("+", " ")),
+            ),
+            "diff": {
+                "added": sum(line.startswith("+") for line in lines),
+                "removed": sum(line.startswith("-") for line in lines),
+            },
+        }
+        for lines in places
+    ]
+
+
+def _change(path: str, before: str, after: str) -> Json:
+    diff = {"added": _count(after), "removed": _count(before)}
+    return {"before": _side(path, before), "after": _side(path, after), "diff": diff}
+
+
+def _side(path: str, text: str) -> Json:
+    """How a file looks at the place of an edit: the text goes along, since the file does not stay as it is."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
+    encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
+    return {"uri": _uri(path), "content": {"uri": f"data:text/plain;charset=utf-8;base64,{encoded}"}}
+
+
+def _uri(path: str) -> str:
+    return Path(path).as_uri() if Path(path).is_absolute() else path
 
 
 def words(content: Any) -> str:
@@ -159,15 +201,6 @@ def _texts(text: str) -> list[Json]:
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
     return [{"type": "text", "text": text}]
-
-
-def _lines(structured: Mapping[str, Any]) -> list[Json]:
-    pieces: list[str] = []
-    for hunk in structured.get("structuredPatch") or ():
-        old = f"{hunk.get('oldStart')},{hunk.get('oldLines')}"
-        new = f"{hunk.get('newStart')},{hunk.get('newLines')}"
-        pieces += [f"@@ -{old} +{new} @@", *hunk.get("lines", ())]
-    return _texts("\n".join(pieces))
 
 
 def _mcp(name: str) -> tuple[str | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -65,7 +66,7 @@ async def _approve(
         title=_title(name, words.title),
         tool_input=calls.input_of(name, given),
         options=_options(offered),
-        edits=calls.edits(name, given),
+        edits=await asyncio.to_thread(calls.edits, name, given),
         editable=name in ("Bash", "PowerShell"),
     )
     if not answer.approved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,13 +33,21 @@ async def test_a_restarted_host_goes_on_with_its_memory(room: Room) -> None:
     assert len(await room.ended(2)) == 2
 
 
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 async def test_an_idle_cli_is_closed_and_resumed(settings: Settings, model: MockModel, work: Path) -> None:
     room = Room(replace(settings, idle_seconds=0.5), model, work)
     await room.enter()
     try:
         await room.say("one\n!!text 1")
         pid = room.pid
-        await room.see(lambda: not Path(f"/proc/{pid}").exists())
+        await room.see(lambda: not is_there(pid))
         await room.say("two\n!!text 2")
         assert room.told() == ["one\n!!text 1", "1", "two\n!!text 2"]
     finally:

@@ -59,6 +59,33 @@ async def test_a_call_is_approved(room: Room) -> None:
     assert kinds(turn) == ["markdown", "toolCall", "markdown"]
 
 
+async def test_an_edit_shows_its_lines_before_and_after_it_is_made(room: Room) -> None:
+    path = room.work / "a.txt"
+    path.write_text("one\ntwo\nthree\n")
+    read = f'!!tool Read {{"file_path":"{path}"}}'
+    await room.begin(
+        f'edit\n{read}\n!!tool Edit {{"file_path":"{path}","old_string":"two","new_string":"2"}}\n!!text done'
+    )
+    call = await room.call("pending-confirmation", "Edit")
+    [asked] = call["edits"]["items"]
+    assert [await contents(room, asked[side]) for side in ("before", "after")] == ["two", "2"]
+    await room.answer(call, "allow-once")
+    [turn] = await room.ended(1)
+
+    [done] = calls_of(turn)[-1]["content"]
+    assert done["diff"] == {"added": 1, "removed": 1}
+    assert done["after"]["uri"] == path.as_uri()
+    assert await contents(room, done["before"]) == "one\ntwo\nthree"
+    assert await contents(room, done["after"]) == "one\n2\nthree"
+
+
+async def contents(room: Room, side: Json) -> str:
+    """One side of an edit, as a client reads it."""
+    answer = await room.client.request("resourceRead", uri=side["content"]["uri"])
+    text: str = answer["data"]
+    return text
+
+
 async def test_a_call_is_denied_with_a_reason(room: Room) -> None:
     path = room.work / "a.txt"
     await room.begin(f'write\n!!tool Write {{"file_path":"{path}","content":"hi"}}\n!!text done')
