@@ -25,6 +25,7 @@ from .pages import CanvasHandler
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
+    from .host.canvases import HostCanvas
     from .host.host import Host
     from .host.ports import Ptys
     from .plugins.loading import Plugins
@@ -222,11 +223,12 @@ class AHPExtension(ExtensionApp):
             "heartbeat_interval": self.heartbeat_interval,
             "max_message_bytes": self.max_message_bytes,
         }
+        canvas = {"canvas": self._canvas, "base_url": self._server.base_url}
         self.handlers.extend(
             [
                 (r"ahp", AHPWebSocketHandler, socket),
                 (r"ahp/status", StatusHandler, {"status": self.status}),
-                (r"ahp/canvas/([\w-]+)", CanvasHandler, {"page": self._page_of_canvas}),
+                (r"ahp/canvas/([\w-]+)(/page)?", CanvasHandler, canvas),
             ]
         )
 
@@ -297,9 +299,9 @@ class AHPExtension(ExtensionApp):
                 self.log.exception("The agent host could not start; its store is %s.", self.data_dir)
             raise web.HTTPError(503, f"The agent host could not start: {error}") from error
 
-    def _page_of_canvas(self, token: str) -> bytes | None:
+    def _canvas(self, token: str) -> HostCanvas | None:
         host = self._started
-        return host.canvases.page(token) if host is not None else None
+        return host.canvases.of_token(token) if host is not None else None
 
     @property
     def _started(self) -> Host | None:

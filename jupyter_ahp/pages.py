@@ -1,13 +1,24 @@
-"""The pages of canvases over HTTP (V2, V6), and where a client reaches this server."""
+"""The pages of canvases over HTTP (V2, V6), and where a client reaches this server.
+
+A page is served in two documents. Its own (`…/<token>/page`) has a policy that lets it reach nobody; but no policy of a page
+keeps it from leading its frame to another address, and from saying there what it holds. So what is opened is a frame around
+it (`…/<token>`), whose policy lets nothing else be framed than that one page.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado import web
 from tornado.httputil import HTTPServerRequest
+
+if TYPE_CHECKING:
+    from .host.canvases import HostCanvas
 
 
 def site_of(request: HTTPServerRequest, base_url: str) -> str:
@@ -26,7 +37,7 @@ def site_of(request: HTTPServerRequest, base_url: str) -> str:
     return f"{scheme}://{request.host}{base_url}"
 
 
-PAGE_POLICY = "; ".join(
+PAGE_POLICY: Final = "; ".join(
     [
         # A page of nowhere: it has scripts, and neither this server's cookies and storage nor a way to read what is here.
         "sandbox allow-scripts",
@@ -39,17 +50,25 @@ PAGE_POLICY = "; ".join(
         "worker-src blob: data:",
         "form-action 'none'",
         "base-uri 'none'",
-        # JupyterLab, here or elsewhere, and VS Code's webviews. Whoever frames it learns nothing of it.
-        "frame-ancestors http: https: vscode-webview: vscode-file:",
+        # No `frame-ancestors`: JupyterLab elsewhere, VS Code's webviews and frames without an origin show it, too, and
+        # whoever frames it learns nothing of it.
     ]
 )
 """What the page of a canvas may do (CSP): draw, and run scripts that reach nobody."""
 
-NO_PAGE = "There is no canvas here, or not any more."
+_AROUND: Final = """\
+<!doctype html><html><head><meta charset="utf-8"><title>{title}</title>
+<style>html, body, iframe {{ margin: 0; border: 0; width: 100%; height: 100%; }} iframe {{ display: block; }}</style>
+</head><body><iframe sandbox="allow-scripts" src="{src}" title="{title}"></iframe></body></html>"""
+_HOST: Final = re.compile(
+    r"[A-Za-z0-9.\-]+(?::\d+)?"
+)  # as a policy can say it; an IPv6 address cannot be said
+
+NO_PAGE: Final = "There is no canvas here, or not any more."
 
 
 class CanvasHandler(web.RequestHandler):
-    """`GET <base_url>ahp/canvas/<token>`: the page of a canvas that was given as HTML.
+    """`GET <base_url>ahp/canvas/<token>` and `…/page`: a canvas that was given as HTML.
 
     Whoever knows the token may read it; no cookie is asked for, nor set, and nothing is written about the request but
     that there was one (V6). Not a `JupyterHandler`, which would look for a login and prolong it.
@@ -57,11 +76,12 @@ class CanvasHandler(web.RequestHandler):
 
     SUPPORTED_METHODS = ("GET", "HEAD")
 
-    def initialize(self, page: Callable[[str], bytes | None]) -> None:
-        """`page` gives the page of a token."""
-        self._page = page
+    def initialize(self, canvas: Callable[[str], HostCanvas | None], base_url: str) -> None:
+        """`canvas` gives the canvas of a token, while it has a page."""
+        self._canvas = canvas
+        self._base_url = base_url
         # The address is a secret. It is logged from here, whatever becomes of the request.
-        self.request.uri = self.request.path.rpartition("/")[0] + "/[secret]"
+        self.request.uri = f"{base_url}ahp/canvas/[secret]"
 
     def set_default_headers(self) -> None:
         self.set_header("Content-Type", "text/html; charset=utf-8")
@@ -71,13 +91,27 @@ class CanvasHandler(web.RequestHandler):
         self.set_header("Cache-Control", "no-store")
 
     @allow_unauthenticated
-    def get(self, token: str) -> None:
-        page = self._page(token)
-        if page is None:
+    def get(self, token: str, page: str | None = None) -> None:
+        canvas = self._canvas(token)
+        if canvas is None or canvas.page is None:
             raise web.HTTPError(404)
-        self.finish(page)
+        if page is None:
+            self._around(canvas)
+        else:
+            self.finish(canvas.page)
 
     head = get
+
+    def _around(self, canvas: HostCanvas) -> None:
+        framed = "'self'"
+        if _HOST.fullmatch(self.request.host):
+            # Of http:, which in a policy stands for https: too: there may be a proxy that ends TLS.
+            path = quote(f"{self._base_url}ahp/canvas/{canvas.token}/page", safe="/%@~:")
+            framed = f"http://{self.request.host}{path}"
+        policy = f"sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; frame-src {framed}"
+        self.set_header("Content-Security-Policy", policy)
+        src = f"{canvas.token}/page?{self.request.query}"
+        self.finish(_AROUND.format(title=escape(canvas.channel.state.get("title", "")), src=escape(src)))
 
     def compute_etag(self) -> None:
         """None: nothing of it is kept anywhere, so nothing is compared."""

@@ -142,12 +142,12 @@ class Canvases:
             raise gone(uri)
         return canvas.channel
 
-    def page(self, token: str) -> bytes | None:
-        """The page of that token; None for no such."""
+    def of_token(self, token: str) -> HostCanvas | None:
+        """The canvas of that token; None for no such."""
         given = token.encode()
         for canvas in self._canvases.values():
             if secrets.compare_digest(canvas.token.encode(), given):
-                return canvas.page
+                return canvas
         return None
 
     def read(self, uri: str, encoding: str | None) -> Json:

@@ -137,7 +137,7 @@ def page_of(server: JupyterServer, canvas: Canvas) -> str:
 
     url, read_page = asyncio.run(read())
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    page: str = opener.open(url, timeout=20).read().decode()
+    page: str = opener.open(url.replace("?", "/page?"), timeout=20).read().decode()
     assert page == read_page
     return page
 

@@ -32,6 +32,12 @@ async def drawn(host: Host, chat: str, title: str = "A map", **what: Any) -> Hos
     return await host.canvases.open(chat, plugin="painter", title=title, **(what or {"html": "<p>here"}))
 
 
+def page_of(host: Host, canvas: HostCanvas) -> bytes | None:
+    """What is served at its address."""
+    found = host.canvases.of_token(canvas.token)
+    return found.page if found is not None else None
+
+
 def listed(client: WireClient, chat: str) -> list[str]:
     return [entry["resource"] for entry in client.state(chat).get("canvases", [])]
 
@@ -124,7 +130,7 @@ async def test_V2_each_client_is_given_the_address_at_which_it_reaches_the_serve
     path = f"ahp/canvas/{canvas.token}?drawn=2"
     assert here.state(canvas.uri)["url"] == SITE + path, "another address, so that it is loaded again"
     assert there.state(canvas.uri)["url"] == f"http://127.0.0.1:8888/{path}"
-    assert host.canvases.page(canvas.token) == b"<p>again"
+    assert page_of(host, canvas) == b"<p>again"
 
     await here.drop()
     await canvas.update(html="<p>while it was away")
@@ -140,7 +146,7 @@ async def test_V2_a_url_is_given_as_it_is_and_a_path_is_one_of_this_server(host:
     assert (await viewer.subscribe(canvas.uri))["url"] == "http://localhost:8050/a?b=c#d"
     await canvas.update(url="/proxy/8050/")
     assert viewer.state(canvas.uri)["url"] == f"{SITE}proxy/8050/"
-    assert host.canvases.page(canvas.token) is None
+    assert canvas.page is None
 
 
 @pytest.mark.parametrize(
@@ -195,7 +201,7 @@ async def test_V2_a_page_has_a_largest_size(
     html = "é" * 500 + "x" * over if over >= 0 else "é" * 499 + "x"
     if over <= 0:
         canvas = await drawn(host, chat, html=html)
-        assert host.canvases.page(canvas.token) == html.encode()
+        assert page_of(host, canvas) == html.encode()
         return
     with pytest.raises(CanvasError, match="too large: 1,001 bytes, of 1,000"):
         await drawn(host, chat, html=html)
@@ -203,7 +209,7 @@ async def test_V2_a_page_has_a_largest_size(
     with pytest.raises(CanvasError, match="too large"):
         await canvas.update(title="Changed", html=html)
     assert (await client.subscribe(canvas.uri))["title"] == "A map"
-    assert host.canvases.page(canvas.token) == b"<p>small"
+    assert page_of(host, canvas) == b"<p>small"
 
 
 async def test_V2_all_pages_together_and_the_canvases_of_a_chat_are_bounded(
@@ -250,7 +256,7 @@ async def test_V3_a_closed_canvas_has_no_address_any_more_and_is_gone(
     await viewer.subscribe(canvas.uri)
     await canvas.close()
     assert "url" not in viewer.state(canvas.uri)
-    assert host.canvases.page(canvas.token) is None
+    assert page_of(host, canvas) is None
     await assert_gone(client, canvas)
     unknown = await client.fails("subscribe", channel="ahp-canvas:/abc/def")
     assert (unknown.code, unknown.message) == (-32008, "Canvas is no longer available: ahp-canvas:/abc/def")

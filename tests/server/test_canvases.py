@@ -41,6 +41,12 @@ async def draw(peer: Peer, text: str = f"/draw {PAGE}") -> tuple[str, str, Json]
     return chat, uri, (await peer.request("subscribe", uri))["snapshot"]["state"]
 
 
+def page_at(state: Json) -> str:
+    """The address of the page itself, within what is opened."""
+    url: str = state["url"]
+    return url.replace("?", "/page?")
+
+
 async def get(url: str, **headers: str) -> tuple[int, str, dict[str, str]]:
     def fetch() -> tuple[int, str, dict[str, str]]:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -53,28 +59,49 @@ async def get(url: str, **headers: str) -> tuple[int, str, dict[str, str]]:
     return await asyncio.to_thread(fetch)
 
 
-async def test_V2_a_page_is_read_with_its_address_alone_and_can_reach_nobody(server: JupyterServer) -> None:
-    async with open_peer(server) as peer:
-        await peer.initialize()
-        _, _, state = await draw(peer)
-        assert state["url"].startswith(f"{server.url}ahp/canvas/")
-        status, body, headers = await get(state["url"])  # no cookie, no token
-
-    assert (status, body) == (200, PAGE)
+def policy_of(headers: dict[str, str]) -> dict[str, list[str]]:
+    """The policy of an answer, once the other headers have been looked at."""
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
     for absent in ("Set-Cookie", "Etag", "Access-Control-Allow-Origin"):
         assert absent not in headers
-    policy = {part.split()[0]: part.split()[1:] for part in headers["Content-Security-Policy"].split("; ")}
+    return {part.split()[0]: part.split()[1:] for part in headers["Content-Security-Policy"].split("; ")}
+
+
+async def test_V2_what_is_opened_frames_the_page_and_nothing_else(server: JupyterServer) -> None:
+    """Or a page could lead its frame to another address, and say there what it holds."""
+    async with open_peer(server) as peer:
+        await peer.initialize()
+        _, _, state = await draw(peer)
+        status, body, headers = await get(state["url"])  # no cookie, no token
+    token = urlsplit(state["url"]).path.rpartition("/")[2]
+    assert state["url"] == f"{server.url}ahp/canvas/{token}?drawn=1"
+    assert status == 200
+    assert f'<iframe sandbox="allow-scripts" src="{token}/page?drawn=1" title="A drawing">' in body
+    assert policy_of(headers) == {
+        "sandbox": ["allow-scripts"],
+        "default-src": ["'none'"],
+        "style-src": ["'unsafe-inline'"],
+        "frame-src": [f"{server.url}ahp/canvas/{token}/page"],
+    }
+
+
+async def test_V2_a_page_is_read_with_its_address_alone_and_can_reach_nobody(server: JupyterServer) -> None:
+    async with open_peer(server) as peer:
+        await peer.initialize()
+        _, _, state = await draw(peer)
+        status, body, headers = await get(page_at(state))
+    assert (status, body) == (200, PAGE)
+    policy = policy_of(headers)
     assert policy["sandbox"] == ["allow-scripts"], (
         "of no origin: neither cookies nor storage of this server's"
     )
     assert policy["default-src"] == ["'none'"]
     assert policy["form-action"] == policy["base-uri"] == ["'none'"]
     assert not {"connect-src", "frame-src", "object-src", "manifest-src"} & set(policy), "as default-src says"
-    reached = [source for name, sources in policy.items() if name != "frame-ancestors" for source in sources]
+    reached = [source for sources in policy.values() for source in sources]
     assert not any("http" in source or "*" in source or "'self'" in source for source in reached)
 
 
@@ -93,12 +120,11 @@ async def test_V3_a_wrong_token_and_that_of_a_closed_canvas_are_answered_alike(s
     async with open_peer(server) as peer:
         await peer.initialize()
         chat, uri, state = await draw(peer)
-        url = state["url"]
         wrong = await get(f"{server.url}ahp/canvas/{'x' * 43}")
         await run(peer, chat, "/undraw")
-        closed = await get(url)
-    assert wrong[0] == closed[0] == 404
-    assert wrong[1] == closed[1] == "There is no canvas here, or not any more."
+        closed, page = await get(state["url"]), await get(page_at(state))
+    assert wrong[0] == closed[0] == page[0] == 404
+    assert wrong[1] == closed[1] == page[1] == "There is no canvas here, or not any more."
     assert closed[2]["Cache-Control"] == "no-store"
     assert closed[2]["Content-Type"] == "text/plain; charset=utf-8"
     assert uri
@@ -138,7 +164,7 @@ async def test_V2_a_redrawn_page_has_another_address(server: JupyterServer) -> N
         await run(peer, chat, "/redraw <p>anew")
         again = (await peer.request("subscribe", uri))["snapshot"]["state"]
         assert again["url"] != state["url"]
-        assert (await get(again["url"]))[1] == "<p>anew"
+        assert (await get(page_at(again)))[1] == "<p>anew"
 
 
 async def test_V6_no_address_is_logged_or_stored_and_a_restart_has_no_canvases(
@@ -151,7 +177,8 @@ async def test_V6_no_address_is_logged_or_stored_and_a_restart_has_no_canvases(
             chat, uri, state = await draw(peer)
             await run(peer, chat, "/draw-url https://secret.example/?key=51c2")
             await get(state["url"])
-            await get(state["url"] + "0")
+            await get(page_at(state))
+            await get(state["url"].replace("?", "0?"))
             server.request(state["url"].removeprefix(server.url), headers={}, body=b"")
             await run(peer, chat, "/undraw")
             await run(peer, chat, "/undraw")
