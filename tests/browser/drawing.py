@@ -36,7 +36,7 @@ const attempt = async (what, work) => {
 };
 const flood = () => setInterval(() => {
   for (let n = 0; n < 500; n++) {
-    parent.postMessage({jsonrpc: '2.0', method: 'disposeSession', n, text: 'x'.repeat(100)}, '*');
+    top.postMessage({jsonrpc: '2.0', method: 'disposeSession', n, text: 'x'.repeat(100)}, '*');
   }
 }, 5);
 const api = '__SERVER__api/contents';
