@@ -17,11 +17,12 @@ export function WorkerRow(props: { content: WorkerContent }): React.ReactElement
   const { content } = props;
   const { t } = useWords();
   const { session, open } = usePlace();
-  const status = useSession(session, state =>
-    state ? (state.chats.find(each => each.resource === content.resource)?.status ?? -1) : undefined
+  const listed = useSession(session, state => state !== undefined);
+  const chat = useSession(session, state =>
+    state?.chats.find(each => each.resource === content.resource)
   );
-  const gone = status === -1;
-  const activity = status === undefined || gone ? undefined : activityOf(status);
+  const gone = listed && !chat;
+  const activity = chat && activityOf(chat.status);
   const name = content.title || content.agentName || t('Worker');
   const word = gone
     ? t('not here any more')
@@ -65,6 +66,7 @@ export function WorkerRow(props: { content: WorkerContent }): React.ReactElement
         {content.agentName && content.agentName !== name
           ? t('Worker, %1', content.agentName)
           : t('Worker')}
+        {chat?.activity && <bdi>: {chat.activity}</bdi>}
       </span>
       <span className="ahp-grow" />
       {word && <span className="ahp-num">{word}</span>}

@@ -89,10 +89,11 @@ describe('a call that a worker runs', () => {
 
   it('follows it, and opens its chat', async () => {
     const { world, settle } = await show({ turns: TURNS }, withWorker(8));
-    const changes = { status: 24 };
+    const changes = { status: 24, activity: 'Reading a.csv' };
     world.host.emit(SESSION, { type: 'session/chatUpdated', chat: WORKER, changes });
     await settle();
     expect(within(row()).getByText('waits for you')).toBeTruthy();
+    expect(row().textContent).toContain('Worker, scout: Reading a.csv');
     fireEvent.click(within(row()).getByRole('link', { name: 'Look for leaks' }));
     expect(onOpen).toHaveBeenCalledWith({ chat: WORKER, session: SESSION });
   });
