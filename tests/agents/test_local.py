@@ -24,6 +24,7 @@ from jupyter_ahp.agents.assistant.weights import FetchFailed, Source, Weights
 from jupyter_ahp.agents.base import Prompt, TurnFailed
 from tests.agents.conftest import MakeAssistant
 from tests.agents.recording import START, RecordingSink, failure, tell, turn, until
+from tests.agents.some_tools import Made
 
 NO_OLLAMA = {"OLLAMA_HOST": "127.0.0.1:1"}
 MODEL = b"GGUF" + bytes(2000)
@@ -178,6 +179,20 @@ async def test_the_real_small_model_streams_an_answer(small: AssistantAgent) -> 
     await conversation.send(Prompt("t2", "Now to Bo.", history=history), second)
     assert second.text.strip()
     assert "Loading the model, first time only" not in second.activities
+
+
+@pytest.mark.slow
+async def test_the_real_small_model_is_offered_no_tools(small: AssistantAgent) -> None:
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    tool = Made(look)
+    tool.description = "Look around. " * 50
+    whole = [await tell(small, "Say hello.", tools=tools) for tools in ([], [tool])]
+    used = [sink.used["inputTokens"] for sink in whole if sink.used is not None]
+    assert len(used) == 2
+    assert used[0] == used[1]
 
 
 @pytest.mark.slow
