@@ -67,3 +67,6 @@ class ACPAgent(Agent):
             ) from error
         conversation: ACPConversation = module.ACPConversation(self.server, start, self._learned, self._ends)
         return conversation
+
+    async def close(self) -> None:
+        await self._learned.close()

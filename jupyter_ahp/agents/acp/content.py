@@ -32,6 +32,7 @@ ContentBlock: TypeAlias = (
 SHOWN = 200_000
 """Characters of one text that a tool call shows; the agent has the whole of it."""
 
+_CARRIED = 64 * 1024  # characters of an edit that are carried with it, to be shown line by line
 _TOLD = 40_000  # characters of a chat that an agent without a memory of it is told
 _GO_ON = "The answer above was cut off before it was finished. Go on from there; do not repeat what was said."
 _BEFORE = "This conversation began elsewhere. What was said in it so far, without tool calls:"
@@ -130,7 +131,7 @@ def text_content(text: str) -> Json:
 
 
 def edit_of(edit: FileEditToolCallContent) -> Json:
-    """AHP `FileEdit`. What stood there before is nowhere to be fetched, so it is in `difference` alone."""
+    """AHP `FileEdit`, with what was there before and what comes after, unless that is much."""
     uri = Path(edit.path).as_uri() if Path(edit.path).is_absolute() else edit.path
     before, after = _lines(edit.old_text), _lines(edit.new_text)
     changes = list(difflib.unified_diff(before, after, n=0))[2:]
@@ -138,8 +139,19 @@ def edit_of(edit: FileEditToolCallContent) -> Json:
         "added": sum(line.startswith("+") for line in changes),
         "removed": sum(line.startswith("-") for line in changes),
     }
-    side = {"uri": uri, "content": {"uri": uri}}
-    return {"after": side, "diff": counts, **({"before": side} if edit.old_text is not None else {})}
+    whole = len(edit.old_text or "") + len(edit.new_text) <= _CARRIED
+    made: Json = {
+        "after": {"uri": uri, "content": {"uri": _held(edit.new_text) if whole else uri}},
+        "diff": counts,
+    }
+    if edit.old_text:
+        made["before"] = {"uri": uri, "content": {"uri": _held(edit.old_text) if whole else uri}}
+    return made
+
+
+def _held(text: str) -> str:
+    """A URI that holds the text, since it is in no file any more, or not yet."""
+    return f"data:text/plain;charset=utf-8;base64,{base64.b64encode(text.encode(errors='replace')).decode()}"
 
 
 def difference(edit: FileEditToolCallContent) -> str:
@@ -147,7 +159,7 @@ def difference(edit: FileEditToolCallContent) -> str:
     lines = difflib.unified_diff(
         _lines(edit.old_text),
         _lines(edit.new_text),
-        edit.path if edit.old_text is not None else "/dev/null",
+        edit.path if edit.old_text else "/dev/null",
         edit.path,
     )
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)

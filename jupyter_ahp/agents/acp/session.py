@@ -93,6 +93,7 @@ class Session:
         self.loading = False
         """What it tells is what was said before."""
         self._server = server
+        self._host = start.host
         self._directories = start.directories
         is_whole = start.at is None or (start.memory is not None and ends.get(start.memory) == start.at)
         self._source = start.memory if start.fork and is_whole else None
@@ -339,16 +340,20 @@ class Session:
             case CurrentModeUpdate(current_mode_id=mode):
                 self._changed_itself(MODE, mode, say)
             case ConfigOptionUpdate(config_options=options):
-                self._options |= options_of(options, None)
+                for key, option in options_of(options, None).items():
+                    self._changed_itself(key, option.current, say)
+                    self._options[key] = option
                 self._learned.learn(options=self._options)
             case _:
                 return False
         return True
 
-    def _changed_itself(self, key: str, value: str, say: Say) -> None:
+    def _changed_itself(self, key: str, value: str | bool, say: Say) -> None:
         option = self._options.get(key)
         if option is None or option.current == value:
             return
         self._options[key] = option.with_current(value)
-        name = next((choice.name for choice in option.choices if choice.value == value), value)
-        say(f"{option.name}: {name}")
+        self._applied[key] = value
+        self._host.configured({key: value})
+        names = {choice.value: choice.name for choice in option.choices} | {True: "on", False: "off"}
+        say(f"{option.name}: {names.get(value, value)}")

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -116,7 +116,7 @@ class Learned:
     options: dict[str, Option] = field(default_factory=dict)
     commands: list[Command] = field(default_factory=list)
     vision: bool = False
-    changed: Callable[[], None] = lambda: None
+    _unsaved: bool = False
     _saving: asyncio.Task[None] | None = None
 
     @classmethod
@@ -166,9 +166,9 @@ class Learned:
             self.commands = [_command(command) for command in commands]
         if vision is not None:
             self.vision = vision
-        if self._kept() != before:
-            self.changed()
-            if self.path is not None and self._saving is None:
+        if self._kept() != before and self.path is not None:
+            self._unsaved = True
+            if self._saving is None:
                 self._saving = asyncio.create_task(self._save(self.path))
 
     def _kept(self) -> Json:
@@ -179,12 +179,20 @@ class Learned:
         }
 
     async def _save(self, path: Path) -> None:
-        await asyncio.sleep(0)  # what is said at once is written at once
-        self._saving = None
         try:
-            await asyncio.to_thread(_write, path, json.dumps(self._kept(), indent=1))
+            while self._unsaved:
+                await asyncio.sleep(0)  # what is said at once is written at once
+                self._unsaved = False
+                await asyncio.to_thread(_write, path, json.dumps(self._kept(), indent=1))
         except OSError as error:
             log.warning("What %s offers is asked again after a restart: %s", path.stem, error)
+        finally:
+            self._saving = None
+
+    async def close(self) -> None:
+        """What was learned is written."""
+        if self._saving is not None:
+            await self._saving
 
 
 def _write(path: Path, text: str) -> None:

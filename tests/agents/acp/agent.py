@@ -14,6 +14,7 @@ What the model can call:
 | `plan {"steps": [[text, status], …]}` | tells a plan |
 | `ask {"message", "schema"}` | asks the person |
 | `switch {"mode"}` | changes its own mode |
+| `worker {"prompt", "text", "path"}` | has a worker that says the text and writes the file |
 | `die {"code"}` | ends |
 | `deaf {"seconds"}` | takes in no stop for so long |
 | `say {"line", "times"}` | writes a line that is not ACP to its output |
@@ -391,6 +392,25 @@ class Agent:
         update = CurrentModeUpdate(session_update="current_mode_update", current_mode_id=session.mode)
         await self.tell(session, update)
         return "Switched."
+
+    async def do_worker(self, session: Session, call_id: str, arguments: Json) -> str:
+        asked = {"prompt": arguments["prompt"], "description": "Look into it", "subagent_type": "scout"}
+        await self.begin(session, call_id, "Task", kind="think", status="pending", raw_input=asked)
+        mine = {"claudeCode": {"parentToolUseId": call_id}}
+        said = helpers.update_agent_message_text(arguments["text"])
+        said.field_meta = mine
+        await self.tell(session, said)
+        inner = f"{call_id}-inner"
+        start = helpers.start_tool_call(
+            inner, "Write it", kind="edit", status="pending", raw_input={"path": "it"}
+        )
+        start.field_meta = mine
+        await self.tell(session, start)
+        if await self.may(session, inner, "write", title="Write it"):
+            (Path(session.cwd) / arguments["path"]).write_text("it")
+            await self.change(session, inner, status="completed")
+        await self.change(session, call_id, status="completed")
+        return "The worker is done."
 
     async def do_die(self, session: Session, call_id: str, arguments: Json) -> str:
         sys.stderr.write("I cannot go on like this.\n")

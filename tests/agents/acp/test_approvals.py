@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.agents.acp.conftest import MakeRoom
-from tests.agents.acp.room import Room, calls_of, texts_of
+from tests.agents.acp.room import Room, calls_of
 from tests.host.harness import quiet
 
 WRITE = '!!tool write {"path": "a.txt", "text": "new\\n"}'
@@ -35,9 +35,11 @@ async def test_an_edit_is_shown_before_it_is_allowed(room: Room) -> None:
     assert path.read_text() == "new\nsame\n"
     [call] = calls_of(room.client.turn(room.chat, turn))
     assert (call["status"], call["success"], call["confirmed"]) == ("completed", True, "user-action")
-    edit, text = call["content"]
+    [edit] = call["content"]
     assert (edit["type"], edit["diff"]) == ("fileEdit", {"added": 1, "removed": 1})
-    assert "-old\n+new\n same\n" in text["text"]
+    for side, text in (("before", "old\nsame\n"), ("after", "new\nsame\n")):
+        held = edit[side]["content"]["uri"]
+        assert (await room.client.request("resourceRead", uri=held, encoding="utf-8"))["data"] == text
 
 
 async def test_a_denial_is_heard(room: Room) -> None:
@@ -91,4 +93,4 @@ async def test_a_mode_that_asks_nobody_is_chosen_in_the_session(make_room: MakeR
     await room.client.start(room.chat, f"{WRITE}\n!!text done")
     await room.answer(await room.asked(), True)
     await room.until(lambda: not room.client.running(room.chat))
-    assert texts_of(calls_of(room.client.state(room.chat)["turns"][-1])[0])
+    assert calls_of(room.client.state(room.chat)["turns"][-1])[0]["confirmed"] == "user-action"

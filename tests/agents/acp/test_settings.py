@@ -44,6 +44,8 @@ async def test_models_modes_and_commands_are_learned_and_kept(make_room: MakeRoo
         "completions", channel=room.chat, kind="userMessage", text="/", offset=1
     )
     assert [item["insertText"] for item in items["items"]] == ["/shout "]
+    await room.say('!!tool switch {"mode": "auto"}\n!!text done')
+    assert room.client.state("ahp-session:/s")["config"]["values"]["mode"] == "auto"
     await room.leave()
 
 
