@@ -11,13 +11,14 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyter_core.paths import jupyter_data_dir
 from tornado.httpclient import AsyncHTTPClient
 
 from jupyter_ahp.agents.assistant import AssistantAgent
-from jupyter_ahp.agents.assistant.history import LEFT_OUT, Said, fit
+from jupyter_ahp.agents.assistant.history import LEFT_OUT, Call, Said, fit
 from jupyter_ahp.agents.assistant.local import LocalModel
 from jupyter_ahp.agents.assistant.sizes import cut, estimated_tokens
 from jupyter_ahp.agents.assistant.weights import FetchFailed, Source, Weights
@@ -182,17 +183,28 @@ async def test_the_real_small_model_streams_an_answer(small: AssistantAgent) -> 
 
 
 @pytest.mark.slow
-async def test_the_real_small_model_is_offered_no_tools(small: AssistantAgent) -> None:
+async def test_the_real_small_model_is_offered_no_tools(
+    small: AssistantAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server would take them and its template drop them, so what it is asked with is looked at."""
+    from jupyter_ahp.agents.assistant.runtime import Runtime
+
     async def look() -> str:
         """Look."""
         return "seen"
 
-    tool = Made(look)
-    tool.description = "Look around. " * 50
-    whole = [await tell(small, "Say hello.", tools=tools) for tools in ([], [tool])]
-    used = [sink.used["inputTokens"] for sink in whole if sink.used is not None]
-    assert len(used) == 2
-    assert used[0] == used[1]
+    asked: list[Call] = []
+    answer = Runtime.answer
+
+    async def noting(runtime: Runtime, call: Call, *rest: Any) -> None:
+        asked.append(call)
+        await answer(runtime, call, *rest)
+
+    monkeypatch.setattr(Runtime, "answer", noting)
+    sink = await tell(small, "Say hello.", tools=[Made(look)])
+    assert sink.text
+    [call] = asked
+    assert call.tools == ()
 
 
 @pytest.mark.slow
