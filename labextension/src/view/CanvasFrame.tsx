@@ -37,8 +37,22 @@ export function useCanvas(canvas: URI): CanvasShown {
 /** What a page may do that comes without the headers of a server: draw, and run scripts that reach nobody. */
 const POLICY =
   "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob: data:; style-src 'unsafe-inline' blob: data:; " +
-  "img-src data: blob:; font-src data: blob:; media-src data: blob:; worker-src blob: data:; form-action 'none'; " +
-  "base-uri 'none'";
+  "img-src data: blob:; font-src data: blob:; media-src data: blob:; worker-src blob: data:; form-action 'none'";
+const AROUND =
+  'html, body, iframe { margin: 0; border: 0; width: 100%; height: 100%; } iframe { display: block; }';
+
+/**
+ * The page with a frame around it, both under that policy. No policy of a page keeps it from leading its own frame to another
+ * address, and from saying there what it holds; that of the frame around it does. `base`: or the links to its own parts would
+ * be such addresses.
+ */
+function framed(page: string): string {
+  const inner = `<base href="about:srcdoc">${page}`.replace(/&/g, '&amp;').replace(/"/g, '&quot;');
+  return (
+    `<!doctype html><meta http-equiv="Content-Security-Policy" content="${POLICY}"><style>${AROUND}</style>` +
+    `<iframe sandbox="allow-scripts" srcdoc="${inner}"></iframe>`
+  );
+}
 
 /** The page itself, for who cannot reach the address of one, such as a widget that goes through its kernel. */
 function usePage(canvas: URI, state: CanvasState | undefined): string | undefined {
@@ -167,9 +181,7 @@ export function CanvasFrame(props: {
       className="ahp-CanvasFrame"
       style={{ height }}
       title={state.title || t('Canvas')}
-      {...(address
-        ? { src: address }
-        : { srcDoc: `<meta http-equiv="Content-Security-Policy" content="${POLICY}">${page}` })}
+      {...(address ? { src: address } : { srcDoc: framed(page ?? '') })}
       sandbox="allow-scripts"
       allow=""
       referrerPolicy="no-referrer"

@@ -82,15 +82,25 @@ describe('a canvas', () => {
         set: world => {
           world.host.states.set(CANVAS, state);
           world.host.answers['resourceRead'] = () => ({
-            result: { data: '<p>Drawn</p>', encoding: 'utf-8', contentType: 'text/html' }
+            result: {
+              data: '<p title="a&b">Drawn</p>',
+              encoding: 'utf-8',
+              contentType: 'text/html'
+            }
           });
         }
       }
     );
     await settle();
     await waitFor(() => expect(frame()).not.toBeNull());
-    expect(frame()?.srcdoc).toMatch(
-      /^<meta http-equiv="Content-Security-Policy" content="default-src 'none';.*<p>Drawn<\/p>$/
+    const around = new DOMParser().parseFromString(frame()?.srcdoc ?? '', 'text/html');
+    const policy = around.querySelector('meta')?.getAttribute('content') ?? '';
+    expect(policy).toMatch(/^default-src 'none';/);
+    expect(policy).not.toMatch(/connect-src|frame-src|https?:/);
+    const inner = around.querySelector('iframe');
+    expect(inner?.getAttribute('sandbox')).toBe('allow-scripts');
+    expect(inner?.getAttribute('srcdoc')).toBe(
+      '<base href="about:srcdoc"><p title="a&b">Drawn</p>'
     );
     expect(frame()?.getAttribute('sandbox')).toBe('allow-scripts');
   });
