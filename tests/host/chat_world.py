@@ -47,8 +47,26 @@ WATCHERS: dict[str, Json] = {
 
 
 # ── The agent ────────────────────────────────────────────────────────────────────────────────────────────────────
+class Shelf:
+    """The conversations as the agent keeps them: the turns that each has seen or was told of, with their points."""
+
+    def __init__(self, books: dict[str, list[tuple[str, str]]], count: int = 0) -> None:
+        self.books = books
+        self._count = count
+
+    def name(self) -> str:
+        self._count += 1
+        return f"n{self._count}"
+
+    def copy(self) -> Shelf:
+        return Shelf({name: list(book) for name, book in self.books.items()}, self._count)
+
+
 class Mind(Line):
-    """One conversation: it takes steering while it is open to it, and reads it, speaks and ends at a word."""
+    """One conversation: it takes steering while it is open to it, and reads it, speaks and ends at a word.
+
+    It remembers by itself, and says early in each turn where that ends.
+    """
 
     agent: Backend
 
@@ -60,10 +78,31 @@ class Mind(Line):
         """The turn that it works on."""
         self.late: list[asyncio.Future[None]] = []
         """Each turn that it began by itself, done when that is over."""
+        self._shelf = agent.shelf
+        self._is_new = start.memory is None or start.fork
+        self._at = start.at
+        self.book = self._shelf.name() if self._is_new else str(start.memory)
         agent.minds[start.chat] = self
 
+    @property
+    def memory(self) -> str | None:
+        return self.book
+
+    def _page(self, told: Sequence[Json] = ()) -> list[tuple[str, str]]:
+        """What it has seen when a turn comes; only now is a copy made, or forgotten what is cut."""
+        books = self._shelf.books
+        if self._is_new:
+            source = [] if self.start.memory is None else books[self.start.memory]
+            books[self.book] = list(source) if source else [(turn["id"], "told") for turn in told]
+        if self._at is not None:
+            points = [point for _, point in books[self.book]]
+            del books[self.book][points.index(self._at) + 1 :]
+        self._is_new, self._at = False, None
+        return books[self.book]
+
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
-        self.agent.heard(self, prompt)
+        told = prompt.history if prompt.turn_id in prompt.prefaces else ()
+        self.agent.heard(self, prompt, [turn for turn, _ in self._page(told)])
         await self._work(prompt.turn_id, sink)
 
     def begin_late(self, text: str) -> None:
@@ -76,6 +115,9 @@ class Mind(Line):
         self.late.append(asyncio.ensure_future(self.start.host.late_turn(text, answer)))
 
     async def _work(self, turn: str, sink: TurnSink) -> None:
+        page, point = self._page(), self._shelf.name()
+        page.append((turn, point))
+        sink.resume_point(point)
         self.turn, self.words, self.taken = turn, asyncio.Queue(), []
         try:
             while (word := await self.words.get()) != "done":
@@ -120,11 +162,12 @@ class Mind(Line):
 class Backend(Scripted):
     """The agent of one process. What it is handed is held against what was said."""
 
-    capabilities = Capabilities(fork=True, steering=True)
+    capabilities = Capabilities(fork=True, rewind=True, delete=True, steering=True)
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, shelf: Shelf) -> None:
         super().__init__()
         self.world = world
+        self.shelf = shelf
         self.minds: dict[str, Mind] = {}
         self.open_to_steering = True
         self.gives_back = True
@@ -134,12 +177,16 @@ class Backend(Scripted):
         await asyncio.sleep(self.slowness)
         return Mind(self, start)
 
+    async def delete(self, memory: str) -> None:
+        await asyncio.sleep(self.slowness)
+        self.shelf.books.pop(memory, None)
+
     def _ledger(self, mind: Mind) -> Ledger:
         """Of the mind's chat; of a process that died, nothing counts."""
         chat = mind.start.chat
         return self.world.ledgers[chat] if self.world.agent is self else Ledger(chat)
 
-    def heard(self, mind: Mind, prompt: Prompt) -> None:
+    def heard(self, mind: Mind, prompt: Prompt, remembered: list[str]) -> None:
         if self.world.agent is not self:
             return
         ledger, turn = self._ledger(mind), prompt.turn_id
@@ -149,6 +196,12 @@ class Backend(Scripted):
         ids = [entry["id"] for entry in prompt.history]
         ledger.check(ids == [entry["id"] for entry in state["turns"]], f"{turn} was sent with history {ids}")
         ledger.check(ledger.turns.get(turn) == prompt.text, f"{turn} was sent with {prompt.text!r}")
+        known = [
+            name for name in dict.fromkeys(remembered) if name != turn
+        ]  # one that was resumed came twice
+        shown = [name for name in ids if name in known or name in self.world.prompted]
+        if ledger.chat not in self.world.cut_off:
+            ledger.check(known == shown, f"X1, S3, S4: the agent of {turn} knows {known}, shown are {shown}")
         if not prompt.resumed:
             ledger.check(turn not in self.world.prompted, f"{turn} was sent twice")
             self.world.prompted.add(turn)
@@ -296,6 +349,8 @@ class World:
         self.chats: list[str] = []
         self.ledgers: dict[str, Ledger] = {}
         self.prompted: set[str] = set()
+        self.cut_off: set[str] = set()
+        """Chats with a turn of which a crash left no resume point: the agent keeps what a rewind to it cuts (X2)."""
         self.under_way: dict[tuple[str, int], Dispatch] = {}
         """What was dispatched, and nothing was said of it yet."""
         self._answered: set[tuple[str, int]] = set()
@@ -338,7 +393,7 @@ class World:
         return self._root / f"store {self.processes}"
 
     async def _begin(self) -> None:
-        self.agent = Backend(self)
+        self.agent = Backend(self, Shelf({}))
         self.host: Host = await started(FileStore(self._folder), self.agent)
         for name in WATCHERS:
             self.people[name] = Person(self, name)
@@ -487,6 +542,8 @@ class World:
             return
         await self.direct.look_at(new)
         self._keep(new)
+        if chat in self.cut_off:
+            self.cut_off.add(new)
         copied = [turn["id"] for turn in self.direct.state(new)["turns"]]
         expected = [entry["id"] for entry in ended[: which % len(ended) + 1]] if kind == "fork" else []
         self.ledgers[new].check(copied == expected, f"S2, S6: a {kind} at {turn} has the turns {copied}")
@@ -563,15 +620,17 @@ class World:
     async def restart(self, *, crash: bool) -> None:
         """The host ends, well or by death; another takes over what is on the disk."""
         before, host = self._folder, self.host
+        shelf = self.agent.shelf
         if crash:
             self.processes += 1
+            shelf = shelf.copy()
             shutil.copytree(before, self._folder)  # what the disk has when the process is killed
         else:
             await host.stop()
         states = {chat: self.direct.state(chat) for chat in self.chats}
         under_way, self.under_way, self._answered = list(self.under_way.values()), {}, set()
         away = [person for person in self.people.values() if person.away]
-        self.agent = Backend(self)
+        self.agent = Backend(self, shelf)
         for person in self.people.values():
             await person.drop()
         if crash:
@@ -583,11 +642,20 @@ class World:
         for chat, ledger in self.ledgers.items():
             lost = [dispatch.action for dispatch in under_way if dispatch.chat == chat]
             ledger.reopened(states[chat], self.direct.state(chat), under_way=lost, crashed=crash)
+            self._look_for_points(chat)
         for person in self.people.values():
             if person not in away:
                 if person is not self.direct:
                     await person.greet()
                 await person.send_again()
+
+    def _look_for_points(self, chat: str) -> None:
+        held = self.host.chat_named(chat)
+        if held is None:
+            return
+        sent = [turn["id"] for turn in self.direct.state(chat)["turns"] if turn["id"] in self.prompted]
+        if any(turn not in held.memory.points for turn in sent):
+            self.cut_off.add(chat)
 
     # ── rest ─────────────────────────────────────────────────────────────────────────────────────────────────────
     async def rest(self) -> None:

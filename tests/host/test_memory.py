@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,6 +219,52 @@ async def test_X1_two_rewinds_in_a_row_and_one_undo_bring_the_backend_back(serve
     await server.restart()
     await server.rewind(chat, "two")
     assert await server.say(chat, "edited") == "one | two | edited", "the points came back too"
+
+
+@pytest.mark.parametrize("first", [None, "two"])
+@pytest.mark.parametrize("keep", ["one", None])
+async def test_X1_X3_a_crash_within_a_rewind_leaves_the_backend_where_its_turns_are(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str | None, keep: str | None
+) -> None:
+    chat = await server.chat("one", "two", "three")
+    if first is not None:
+        await server.rewind(chat, first)
+    truncate = server.store.truncate
+
+    async def crash(*arguments: Any) -> None:
+        shutil.copytree(tmp_path / "store", tmp_path / "crashed")
+        await truncate(*arguments)
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(server.store, "truncate", crash)
+        await server.rewind(chat, keep)
+    await server.restart(FileStore(tmp_path / "crashed"))
+
+    assert server.shows(chat) == (["one", "two"] if first else ["one", "two", "three"])
+    assert await server.say(chat, "four") == ("one | two | four" if first else "one | two | three | four")
+    assert server.agent.deleted == []
+
+
+async def test_X3_a_crash_within_an_undo_brings_the_conversation_back_with_the_turns(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = await server.chat("one", "two")
+    await server.rewind(chat, None)
+    put_turns = server.store.put_turns
+
+    async def crash(*arguments: Any) -> None:
+        await put_turns(*arguments)
+        shutil.copytree(tmp_path / "store", tmp_path / "crashed")
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(server.store, "put_turns", crash)
+        await server.undo(chat)
+    await server.restart(FileStore(tmp_path / "crashed"))
+
+    assert server.shows(chat) == ["one", "two"]
+    assert await server.say(chat, "three") == "one | two | three"
+    await server.rewind(chat, "one")
+    assert await server.say(chat, "edited") == "one | edited"
 
 
 @pytest.mark.parametrize("why", ["it cannot", "no point"])
