@@ -137,10 +137,22 @@ def content_problem(content: Sequence[Json], *, within: Json | None = None) -> s
         for field in _FIELDS.get(kind, ()):
             if not isinstance(block.get(field), str):
                 return f"Content of type {kind} needs {field}, a string."
+        if kind == "fileEdit" and not all(_is_side(block.get(side)) for side in ("before", "after")):
+            return "Content of type fileEdit has before and after, each with its uri and its content's uri."
     size = _size(content if within is None else within)
     if size > LARGEST_CONTENT:
         return f"This is too large to show: {size:,} bytes, of {LARGEST_CONTENT:,} at most."
     return None
+
+
+def _is_side(side: Any) -> bool:
+    """Whether it can be what a file was before an edit, or is after it (AHP `FileEdit`)."""
+    if side is None:
+        return True
+    content = side.get("content") if isinstance(side, dict) else None
+    return (
+        isinstance(content, dict) and isinstance(content.get("uri"), str) and isinstance(side.get("uri"), str)
+    )
 
 
 def _size(value: object) -> int:
@@ -172,8 +184,8 @@ def _told(block: Json) -> str:
         case "resource":
             return f"[{block['uri']}]"
         case "fileEdit":
-            sides = (block.get("after") or block.get("before") or {}) if isinstance(block, dict) else {}
-            return f"[Edited: {sides.get('uri', 'a file')}]"
+            side = block.get("after") or block.get("before") or {"uri": "a file"}
+            return f"[Edited: {side['uri']}]"
     return ""
 
 

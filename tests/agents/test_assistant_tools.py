@@ -397,6 +397,8 @@ async def test_earlier_calls_and_their_results_are_told_again_at_their_place(
             "a.csv",
         ),
         ({"content": [{"type": "fileEdit", "after": {"uri": "file:///b.py"}}]}, "[Edited: file:///b.py]"),
+        ({"content": [{"type": "fileEdit", "after": "odd"}, {"type": "later"}]}, "[Edited: a file]"),
+        ({"content": [{"type": "terminal", "result": "odd"}]}, "[A terminal]"),
     ],
 )
 async def test_how_a_call_went_is_told_in_words(

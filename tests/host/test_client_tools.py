@@ -301,6 +301,7 @@ async def test_images_and_other_content_for_the_model(agent: Scripted, client: W
         {"type": "embeddedResource", "data": "e30=", "contentType": "application/json"},
         {"type": "resource", "uri": "file:///data/a.csv"},
         {"type": "fileEdit", "after": {"uri": "file:///data/b.py", "content": {"uri": "x:/y"}}},
+        {"type": "fileEdit"},
         {"type": "laterKind", "of": "who knows"},
     ]
     await completes(client, chat, content=content, structuredContent={"rows": 3})
@@ -369,6 +370,8 @@ async def test_P5_it_takes_the_right_to_run_tools(host: Host, client: WireClient
         ([{"type": "text"}], "needs text"),
         ([{"type": "embeddedResource", "data": 1, "contentType": "image/png"}], "needs data"),
         ([{"text": "x"}], "has a type"),
+        ([{"type": "fileEdit", "after": "odd"}], "fileEdit has before and after"),
+        ([{"type": "fileEdit", "before": {"uri": "x:/", "content": {}}}], "fileEdit has before and after"),
         ([{"type": "text", "text": "x" * LARGEST_CONTENT}], "too large"),
     ],
 )

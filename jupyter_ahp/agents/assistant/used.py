@@ -84,7 +84,7 @@ def _result(call: Json) -> str:
     if status == "completed":
         shown = "\n\n".join(text for block in call.get("content") or () if (text := _shown(block)))
         if not call.get("success"):
-            error = (call.get("error") or {}).get("message") or _words(call.get("pastTenseMessage"))
+            error = _object(call.get("error")).get("message") or _words(call.get("pastTenseMessage"))
             return f"It failed. {error}" if error in shown or not shown else f"It failed. {error}\n\n{shown}"
         if not shown and call.get("structuredContent") is not None:
             return json.dumps(call["structuredContent"], ensure_ascii=False)
@@ -106,11 +106,16 @@ def _shown(block: Json) -> str:
         case "resource" | "subagent":
             return f"[{block.get('title') or block.get('uri') or block.get('resource')}]"
         case "fileEdit":
-            side = block.get("after") or block.get("before") or {}
+            side = _object(block.get("after") or block.get("before"))
             return f"[Edited: {side.get('uri', 'a file')}]"
         case "terminal":
-            return str((block.get("result") or {}).get("preview") or "[A terminal]")
+            return str(_object(block.get("result")).get("preview") or "[A terminal]")
     return ""
+
+
+def _object(value: object) -> Json:
+    """What should be one, and is from who knows which client or agent."""
+    return value if isinstance(value, dict) else {}
 
 
 def _words(text: object) -> str:
