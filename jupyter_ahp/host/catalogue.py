@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 _FRESH: Final = 10_000.0  # ms that what was read holds
 _WAIT: Final = 2.0  # seconds that a listing waits for it; what comes later is told of
 _PATIENCE: Final = 20.0  # seconds for one agent to list, to read back, or to delete
+_CLOSING: Final = 5.0  # seconds that what is being written and deleted has when the host stops
 _ROWS: Final = 500  # of one agent, the newest
 _DIRECTORIES: Final = 50
 _AT_ONCE: Final = 50  # rows taken in in one go
@@ -75,8 +76,12 @@ class Catalogue:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_CLOSING)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
 
     # ── which are ours ───────────────────────────────────────────────────────────────────────────────────────
     def own(self, provider: str, memory: str) -> None:
@@ -106,6 +111,9 @@ class Catalogue:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     await agent.delete(memory)
+            except asyncio.CancelledError:
+                log.warning("Agent %s was still deleting the conversation %s", agent.provider, memory)
+                raise
             except Exception:
                 log.exception(
                     "Agent %s did not delete the conversation %s: it stays, and is not listed",

@@ -104,7 +104,9 @@ def mended(meta: Json, turns: list[Json]) -> Json:
     left = [turn for turn in meta.get(_CUT, []) if turn["id"] not in there]
     if len(left) == len(meta.get(_CUT, [])):
         return meta
-    return {**meta, _CUT: left} if left else {key: value for key, value in meta.items() if key != _CUT}
+    if left:
+        return {**meta, _CUT: left}
+    return {key: value for key, value in meta.items() if key not in (_CUT, _POINTS)}
 
 
 def offer(record: ChatRecord) -> Json:

@@ -499,6 +499,28 @@ async def test_U9_a_delete_that_fails_is_logged_and_the_conversation_is_not_list
     assert await listed(server.client) == [THEIRS]
 
 
+async def test_U9_an_agent_that_hangs_in_a_delete_does_not_hold_up_the_end(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(catalogue, "_CLOSING", 0.01)
+    server.options.closed_chats = "delete"
+
+    async def hang(memory: str) -> None:
+        await asyncio.sleep(60)
+
+    server.agent.on_delete = hang
+    await server.chat("mine")
+    await server.client.request("disposeSession", channel=S)
+    for client in (server.client, server.other):
+        client.mirrors.clear()
+
+    async with asyncio.timeout(20):
+        await server.restart()
+
+    assert "was still deleting the conversation book-1" in caplog.text
+    assert await listed(server.client) == [THEIRS]
+
+
 @pytest.mark.parametrize("closed", ["hidden", "delete"])
 async def test_U9_a_session_of_another_program_is_closed_in_the_same_way(
     server: Server, always_anew: None, closed: str
