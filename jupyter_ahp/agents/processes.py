@@ -96,15 +96,88 @@ class Deaths:
         return max(0.0, self._times[0] + self._seconds - self._now())
 
 
+class Program:
+    """A process that is started, with its guard. Its methods wait: for threads.
+
+    `errors` is where its standard error goes: a pipe of its own, or `subprocess.STDOUT`; `typed` where its input comes
+    from. Raises `NotStarted`.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: str | None,
+        env: Mapping[str, str],
+        *,
+        errors: int = subprocess.PIPE,
+        typed: int = subprocess.PIPE,
+    ) -> None:
+        path = find_program(argv[0], env)
+        if path is None:
+            raise NotStarted(f"There is no program “{argv[0]}” on this machine's PATH.")
+        mark = uuid.uuid4().hex
+        self._mark = f"{MARK}={mark}"
+        no_window: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+        try:
+            self.process = subprocess.Popen(
+                [path, *argv[1:]],
+                stdin=typed,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=cwd,
+                env={**env, MARK: mark},
+                start_new_session=True,
+                creationflags=no_window,
+            )
+        except OSError as error:
+            raise NotStarted(f"“{argv[0]}” could not be started: {error.strerror or error}.") from error
+        self.guard = self._guarded() if os.name == "posix" else None
+
+    def _guarded(self) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "jupyter-ahp-guard", str(self.process.pid), self._mark],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            self.end()
+            self.process.wait()
+            raise NotStarted(f"There is no shell that could guard a program: {error.strerror}.") from error
+
+    def end(self, *, softly: bool = False) -> None:
+        """End it, or ask it and its group to end."""
+        if os.name == "nt":
+            subprocess.run(
+                ["taskkill", "/T", "/F", "/PID", str(self.process.pid)], capture_output=True, check=False
+            )
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGTERM if softly else signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for its end, then end what it has left: its exit code; negative: the signal that ended it."""
+        code = self.process.wait()
+        if os.name == "posix":
+            self.end()
+            _kill_marked(self._mark)
+        if self.guard is not None:
+            self.guard.kill()
+            self.guard.wait()
+            assert self.guard.stdin is not None
+            self.guard.stdin.close()
+        return code
+
+
 class Child:
     """A running program. `start` makes one; `close` ends it and all that it has started."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], guard: subprocess.Popen[bytes] | None, mark: str
-    ) -> None:
-        self._process = process
-        self._guard = guard
-        self._mark = mark
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._process = program.process
         self._loop = asyncio.get_running_loop()
         self._lines: deque[bytes] = deque()
         self._unread = 0
@@ -128,17 +201,7 @@ class Child:
         cls, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> Child:
         """Start a program, found as `find_program` finds it. Raises `NotStarted`."""
-        env = dict(environment() if env is None else env)
-        path = find_program(argv[0], env)
-        if path is None:
-            raise NotStarted(f"There is no program “{argv[0]}” on this machine's PATH.")
-        mark = f"{MARK}={uuid.uuid4().hex}"
-        env[MARK] = mark.partition("=")[2]
-        try:
-            process, guard = await asyncio.to_thread(_spawn, [path, *argv[1:]], cwd, env, mark)
-        except OSError as error:
-            raise NotStarted(f"“{argv[0]}” could not be started: {error.strerror or error}.") from error
-        return cls(process, guard, mark)
+        return cls(await asyncio.to_thread(Program, argv, cwd, environment() if env is None else env))
 
     @property
     def pid(self) -> int:
@@ -188,9 +251,9 @@ class Child:
         self._typed.put(None)
         self._room.set()
         if not await self._ends(patience):
-            self._signal(getattr(signal, "SIGTERM", None))
+            self._program.end(softly=True)
             if not await self._ends(patience):
-                self._signal(getattr(signal, "SIGKILL", None))
+                self._program.end()
                 await self._ended.wait()
 
     async def _ends(self, patience: float) -> bool:
@@ -200,13 +263,6 @@ class Child:
         except TimeoutError:
             return False
         return True
-
-    def _signal(self, number: signal.Signals | None) -> None:
-        if os.name == "nt" or number is None:
-            _end_tree(self._process.pid)
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
 
     # ── threads ──────────────────────────────────────────────────────────────────────────────────────────────
     def _thread(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
@@ -264,16 +320,7 @@ class Child:
                 pipe.close()
 
     def _wait(self, reading: list[threading.Thread]) -> None:
-        code = self._process.wait()
-        if os.name == "posix":
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            _kill_marked(self._mark)
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.wait()
-            assert self._guard.stdin is not None
-            self._guard.stdin.close()
+        code = self._program.wait()
         self._room.set()
         for thread in reading:
             thread.join(_DRAIN)
@@ -284,39 +331,6 @@ class Child:
         self.code = code
         self._all_read()
         self._ended.set()
-
-
-def _spawn(
-    argv: list[str], cwd: str | None, env: dict[str, str], mark: str
-) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes] | None]:
-    pipe = subprocess.PIPE
-    no_window: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
-    process = subprocess.Popen(
-        argv,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        cwd=cwd,
-        env=env,
-        start_new_session=True,
-        creationflags=no_window,
-    )
-    if os.name == "nt":
-        return process, None
-    try:
-        guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "jupyter-ahp-guard", str(process.pid), mark],
-            stdin=pipe,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
-    except OSError:
-        process.kill()
-        process.wait()
-        raise
-    return process, guard
 
 
 def _lines_of(file: int, room: threading.Event) -> Iterator[list[bytes]]:
@@ -348,7 +362,3 @@ def _kill_marked(mark: str) -> None:
                     os.kill(pid, signal.SIGKILL)
         except OSError:  # gone, or somebody else's
             continue
-
-
-def _end_tree(pid: int) -> None:
-    subprocess.run(["taskkill", "/T", "/F", "/PID", str(pid)], capture_output=True, check=False)

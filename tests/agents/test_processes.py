@@ -186,7 +186,7 @@ async def test_nothing_is_left_when_the_server_is_killed(what: str) -> None:
 @posix
 async def test_no_guard_and_no_thread_is_left_of_one_that_ended(children: list[Child]) -> None:
     child = await python(children, ECHO)
-    guard = child._guard
+    guard = child._program.guard
     assert guard is not None
     assert lives(guard.pid)
     await child.close(20)

@@ -37,6 +37,8 @@ from acp.schema import (
 )
 from pydantic import BaseModel, ValidationError
 
+from jupyter_ahp.agents.processes import NotStarted
+
 from . import words
 from .questions import ask
 from .terminals import Job, Terminals
@@ -160,8 +162,8 @@ class Callbacks:
             terminal_id = await self._terminals.start(
                 asked.command, asked.args or (), env, str(cwd), asked.output_byte_limit
             )
-        except OSError as error:
-            raise RequestError.invalid_params({"details": f"{asked.command}: {error.strerror}."}) from error
+        except NotStarted as error:
+            raise RequestError.invalid_params({"details": str(error)}) from error
         return CreateTerminalResponse(terminal_id=terminal_id)
 
     def _job(self, terminal_id: str) -> Job:

@@ -18,7 +18,7 @@ from acp.schema import (
 
 from jupyter_ahp.agents.base import Json, Tool, ToolCall, TurnSink, Worker
 
-from .content import difference, edit_of, shown, text_content
+from .content import cut, difference, edit_of, shown, text_content
 from .terminals import Terminals
 
 Reported: TypeAlias = ToolCallStart | ToolCallProgress | ToolCallUpdate
@@ -86,8 +86,10 @@ class Shown:
     @property
     def tool_input(self) -> str | None:
         if self.input in (None, {}, ""):
-            return "\n".join(map(difference, self._edits.values())) or None
-        return self.input if isinstance(self.input, str) else json.dumps(self.input, ensure_ascii=False)
+            text = "\n".join(map(difference, self._edits.values()))
+        else:
+            text = self.input if isinstance(self.input, str) else json.dumps(self.input, ensure_ascii=False)
+        return cut(text) or None
 
     @property
     def edits(self) -> list[Json]:

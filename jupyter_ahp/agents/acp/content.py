@@ -126,8 +126,13 @@ def shown(block: ContentBlock) -> Json:
 
 
 def text_content(text: str) -> Json:
-    cut = len(text) - SHOWN
-    return {"type": "text", "text": text if cut <= 0 else f"{text[:SHOWN]}\n… {cut:,} more characters"}
+    return {"type": "text", "text": cut(text)}
+
+
+def cut(text: str) -> str:
+    """What of a text is shown."""
+    more = len(text) - SHOWN
+    return text if more <= 0 else f"{text[:SHOWN]}\n… {more:,} more characters"
 
 
 def edit_of(edit: FileEditToolCallContent) -> Json:

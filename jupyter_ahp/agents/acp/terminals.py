@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from acp.schema import TerminalExitStatus
 
-from jupyter_ahp.agents.processes import environment, find_program
+from jupyter_ahp.agents.processes import Program, environment
 
 _KEPT = 1_000_000  # characters of output, unless the agent asks for less
 _PAUSE = 0.1  # seconds between two looks at what a command says
 _CHUNK = 65536
+_DRAIN = 1.0  # seconds for the last output, when a command has ended
 
 
 class Terminals:
@@ -32,13 +33,14 @@ class Terminals:
     async def start(
         self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, limit: int | None
     ) -> str:
-        """Start a command: its id. One without arguments is a line for the shell. Raises `OSError`."""
+        """Start a command: its id. One without arguments is a line for the shell. Raises `NotStarted`."""
         self._count += 1
         terminal_id = f"terminal-{self._count}"
-        whole = environment(env)
-        argv = [find_program(command, whole) or command, *args] if args else _shell(command)
-        process = await asyncio.to_thread(_spawn, argv, cwd, whole)
-        self._jobs[terminal_id] = Job(process, min(limit or _KEPT, _KEPT), lambda: self._said(terminal_id))
+        argv = [command, *args] if args else _shell(command)
+        program = await asyncio.to_thread(
+            Program, argv, cwd, environment(env), errors=subprocess.STDOUT, typed=subprocess.DEVNULL
+        )
+        self._jobs[terminal_id] = Job(program, min(limit or _KEPT, _KEPT), lambda: self._said(terminal_id))
         return terminal_id
 
     def job(self, terminal_id: str) -> Job:
@@ -64,31 +66,36 @@ class Terminals:
 class Job:
     """A command that runs, or has run."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limit: int, said: Callable[[], None]) -> None:
+    def __init__(self, program: Program, limit: int, said: Callable[[], None]) -> None:
         self.output = ""
         self.truncated = False
         self.status: TerminalExitStatus | None = None
         self.ended = asyncio.Event()
-        self._process = process
+        self._program = program
         self._limit = limit
         self._said = said
         self._telling: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        threading.Thread(target=self._read, name=f"job-{process.pid}", daemon=True).start()
+        reading = threading.Thread(target=self._read, name=f"job-{program.process.pid}", daemon=True)
+        reading.start()
+        threading.Thread(target=self._wait, args=(reading,), daemon=True).start()
 
     async def kill(self) -> None:
-        """End it and its process group. Its output and status stay."""
+        """End it and what it has started. Its output and status stay."""
         if self.status is None:
-            _kill(self._process)
+            await asyncio.to_thread(self._program.end)
             await self.ended.wait()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as pipe:
+        assert self._program.process.stdout is not None
+        with self._program.process.stdout as pipe:
             while said := os.read(pipe.fileno(), _CHUNK):
                 self._tell(self._took, said)
-        code = self._process.wait()
+
+    def _wait(self, reading: threading.Thread) -> None:
+        code = self._program.wait()
+        reading.join(_DRAIN)
         self._tell(self._exited, code)
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:
@@ -118,23 +125,3 @@ class Job:
 
 def _shell(line: str) -> list[str]:
     return ["cmd", "/c", line] if os.name == "nt" else ["/bin/sh", "-c", line]
-
-
-def _spawn(argv: list[str], cwd: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if os.name == "nt":
-        process.kill()
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
