@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -288,13 +288,14 @@ _VERBS: Final = {
 }
 
 
-def plan_in(given: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -> str:
-    """The plan that is to be approved: in the call's input, else in the last file that was written for it."""
+def plan_in(given: Mapping[str, Any]) -> str:
+    """The plan in the input of a call that has one approved; "": it stands in a file."""
     plan = given.get("plan")
-    if isinstance(plan, str) and plan.strip():
-        return plan
-    for earlier in reversed(written):
-        path, content = _path(earlier), earlier.get("content")
-        if path is not None and "/plans/" in path.replace("\\", "/") and isinstance(content, str):
-            return content
-    return ""
+    return plan.strip() if isinstance(plan, str) else ""
+
+
+def written_plan(given: Mapping[str, Any]) -> str:
+    """What a call writes, if it is a plan: those have a folder of their own."""
+    path, content = _path(given), given.get("content")
+    is_plan = path is not None and Path(path).parent.name == "plans"
+    return content if is_plan and isinstance(content, str) else ""

@@ -538,6 +538,7 @@ class ClaudeConversation(Conversation):
         for run in runs:
             run.finish()
         if self._connecting is not None:
+            self._connecting.cancel()
             await asyncio.wait([self._connecting])
         await self._hang_up()
         if self._closing is not None:

@@ -86,7 +86,7 @@ async def _approve(
 
 async def _approve_plan(entry: Entry, given: Mapping[str, Any], registry: Registry) -> PermissionResult:
     entry.begun = True
-    plan = calls.plan_in({**(entry.given or {}), **given}, registry.written)
+    plan = calls.plan_in({**(entry.given or {}), **given}) or registry.plan
     options = [{"id": name, "label": label, "kind": "approve"} for name, (label, _) in _AFTER_PLAN.items()]
     answer = await entry.call.confirm(
         plan or "Claude has a plan and asks to go ahead.",

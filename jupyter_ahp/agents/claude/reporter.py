@@ -65,8 +65,8 @@ class Registry:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     waiting: dict[str, list[Callable[[Entry], None]]] = field(default_factory=dict)
-    written: list[Mapping[str, Any]] = field(default_factory=list)
-    """The inputs of files that were written, for a plan that stands in one."""
+    plan: str = ""
+    """What was last written into the file of a plan."""
 
     def add(self, call_id: str, entry: Entry) -> None:
         self.entries[call_id] = entry
@@ -75,8 +75,8 @@ class Registry:
         """Its input is known now."""
         entry = self.entries[call_id]
         entry.given = given
-        if entry.name in calls.EDITS:
-            self.written.append(given)
+        if entry.name == "Write":
+            self.plan = calls.written_plan(given) or self.plan
         for then in self.waiting.pop(call_id, ()):
             then(entry)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from jupyter_ahp.agents.base import RESUME_POINT, Json
 from jupyter_ahp.agents.claude import calls, sessions
+from jupyter_ahp.agents.claude.prompts import GO_ON
 from jupyter_ahp.protocol.meta import STEERING
 
 INTERRUPTED: Final = "[Request interrupted by user"
@@ -85,10 +86,20 @@ class _Reading:
                 self._turn["state"] = "cancelled"
         elif (printed := _PRINTED.search(text)) is not None:
             self._append("markdown", printed[1].strip())
+        elif text == GO_ON and self._turn is not None:
+            self._go_on()
         elif entry.get("isQueuedCommand"):
             self._steering(text, entry)
         else:
             self._begin(text, entry)
+
+    def _go_on(self) -> None:
+        """The turn had failed, and was resumed."""
+        assert self._turn is not None, "asked before"
+        self._turn["state"] = "complete"
+        self._turn["responseParts"] = [
+            part for part in self._turn["responseParts"] if part["kind"] != "error"
+        ]
 
     def _begin(self, text: str, entry: Json) -> None:
         self._end()
@@ -227,8 +238,6 @@ class _Reading:
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        if turn["state"] == "error" and turn["responseParts"][-1]["kind"] != "error":
-            turn["state"] = "complete"  # it was gone on with
         turn["duration"] = _between(turn["startedAt"], self._last)
         self._turns.append(turn)
 

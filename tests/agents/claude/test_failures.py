@@ -61,6 +61,9 @@ async def test_a_failed_turn_is_resumed_where_it_broke_off(room: Room) -> None:
     assert again["state"] == "complete"
     assert room.told()[0].startswith("one")
     assert "broke off" in room.told()[-1]
+    [path] = room.settings.home.glob("projects/*/*.jsonl")
+    [read] = await room.agent.transcript(path.stem)
+    assert (read["state"], said(read)) == ("complete", said(again))
 
 
 async def test_what_came_twice_after_a_cut_is_marked(room: Room) -> None:
