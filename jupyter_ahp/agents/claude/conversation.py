@@ -27,7 +27,16 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from jupyter_ahp.agents.base import Conversation, Prompt, Start, Steering, Tool, TurnFailed, TurnSink
+from jupyter_ahp.agents.base import (
+    Approvals,
+    Conversation,
+    Prompt,
+    Start,
+    Steering,
+    Tool,
+    TurnFailed,
+    TurnSink,
+)
 from jupyter_ahp.agents.claude import failures, permissions, prompts, sessions, tools
 from jupyter_ahp.agents.claude.line import LONGEST, Line
 from jupyter_ahp.agents.claude.reporter import Registry, Reporter
@@ -74,6 +83,7 @@ class ClaudeConversation(Conversation):
         self._seen: set[str] = set()
         """Messages that were shown: after a compaction the CLI says some again."""
         self._tools: dict[str, Tool] = {}
+        self._approvals = Approvals()
         self._signature = ""
         self._config: Mapping[str, Any] = start.config
         self._mode = ""
@@ -152,6 +162,7 @@ class ClaudeConversation(Conversation):
     async def _ready(self, prompt: Prompt, sink: TurnSink) -> Line:
         """A CLI that has this turn's tools, settings and model. Raises `TurnFailed`."""
         self._tools = {tool.name: tool for tool in prompt.tools}
+        self._approvals = prompt.approvals
         self._config = prompt.config or self._start.config
         signature = tools.signature(prompt.tools)
         if self._line is not None and (self._anew or signature != self._signature) and not self._workers.busy:
@@ -307,7 +318,7 @@ class ClaudeConversation(Conversation):
     async def _may(
         self, name: str, given: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResult:
-        return await permissions.ask(name, given, context, self._registry)
+        return await permissions.ask(name, given, context, self._registry, self._approvals)
 
     # ── what the CLI says ────────────────────────────────────────────────────────────────────────────────────
     def _heard(self, message: Any) -> None:

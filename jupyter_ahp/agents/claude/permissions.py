@@ -16,7 +16,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import PermissionRuleValue
 
-from jupyter_ahp.agents.base import Confirmation, Json, TurnOver
+from jupyter_ahp.agents.base import Approvals, Confirmation, Json, TurnOver
 from jupyter_ahp.agents.claude import calls, questions
 from jupyter_ahp.agents.claude.reporter import Entry, Registry
 
@@ -24,6 +24,9 @@ ONCE: Final = "allow-once"
 SESSION: Final = "allow-session"
 ALWAYS: Final = "allow-always"
 DENY: Final = "deny"
+
+_EVERYTHING: Final = "claude"
+"""Granted only by the setting that allows everything: nobody is asked for this by name."""
 
 STOPPED: Final = "The person stopped this."
 DENIED: Final = (
@@ -37,9 +40,17 @@ _AFTER_PLAN: Final = {
 
 
 async def ask(
-    name: str, given: dict[str, Any], context: ToolPermissionContext, registry: Registry
+    name: str,
+    given: dict[str, Any],
+    context: ToolPermissionContext,
+    registry: Registry,
+    approvals: Approvals,
 ) -> PermissionResult:
-    """The SDK's `can_use_tool`: waits for a person, without a time limit."""
+    """The SDK's `can_use_tool`: waits for a person, without a time limit.
+
+    What is allowed for the session is kept by the host (`approvals`) and not told to the CLI, which asks again: so it
+    outlives the CLI, and is forgotten when somebody says so.
+    """
     entry = await registry.known(context.tool_use_id or "")
     if entry.tool is not None:
         return PermissionResultAllow()  # a tool of the host's asks by itself
@@ -50,25 +61,39 @@ async def ask(
             return await questions.ask(entry, given)
         if name == "ExitPlanMode":
             return await _approve_plan(entry, given, registry)
-        return await _approve(entry, name, given, context)
+        return await _approve(entry, name, given, context, approvals)
     except TurnOver:
         return PermissionResultDeny(message=STOPPED)
 
 
 async def _approve(
-    entry: Entry, name: str, given: dict[str, Any], context: ToolPermissionContext
+    entry: Entry, name: str, given: dict[str, Any], context: ToolPermissionContext, approvals: Approvals
 ) -> PermissionResult:
-    offered = _offered(name, given, context.suggestions)
     words = calls.shown(name, given)
+    suggestions = context.suggestions or _suggestions(name, given)
+    keys, rest = _keys(suggestions), _session(suggestions)
+
+    def granted() -> bool:
+        return approvals.granted(_EVERYTHING) or (bool(keys) and all(map(approvals.granted, keys)))
+
+    def look() -> None:
+        if granted():
+            entry.call.waive()
+
     entry.begun = True
-    answer = await entry.call.confirm(
-        _because(words.doing, context),
-        title=_title(name, words.title),
-        tool_input=calls.input_of(name, given),
-        options=_options(offered),
-        edits=await asyncio.to_thread(calls.edits, name, given),
-        editable=name in ("Bash", "PowerShell"),
-    )
+    if granted():
+        entry.call.run(words.doing, tool_input=calls.input_of(name, given), by_setting=True)
+        return PermissionResultAllow(updated_permissions=rest or None)
+    edits = await asyncio.to_thread(calls.edits, name, given)
+    with approvals.watched(look):
+        answer = await entry.call.confirm(
+            _because(words.doing, context),
+            title=_title(name, words.title),
+            tool_input=calls.input_of(name, given),
+            options=_options(suggestions),
+            edits=edits,
+            editable=name in ("Bash", "PowerShell"),
+        )
     if not answer.approved:
         return _denied(answer)
     updated = None
@@ -80,8 +105,11 @@ async def _approve(
             return PermissionResultDeny(
                 message=f"A person edited the input so that it cannot be used: {error}"
             )
-    _, updates = offered.get(answer.option or ONCE, ("", None))
-    return PermissionResultAllow(updated_input=updated, updated_permissions=updates)
+    if answer.option == SESSION:
+        for key in keys:
+            approvals.allow(key)
+    updates = {SESSION: rest, ALWAYS: suggestions}.get(answer.option or ONCE)
+    return PermissionResultAllow(updated_input=updated, updated_permissions=updates or None)
 
 
 async def _approve_plan(entry: Entry, given: Mapping[str, Any], registry: Registry) -> PermissionResult:
@@ -106,21 +134,30 @@ def _denied(answer: Confirmation) -> PermissionResultDeny:
     return PermissionResultDeny(message=answer.reason or DENIED)
 
 
-def _offered(
-    name: str, given: Mapping[str, Any], suggestions: Sequence[PermissionUpdate]
-) -> dict[str, tuple[str, list[PermissionUpdate]]]:
-    """What can be allowed beyond this once: for the session, and for ever where the SDK suggests it."""
-    if not suggestions:
-        rule = PermissionRuleValue(tool_name=name)
-        if name in ("Bash", "PowerShell"):
-            rule = PermissionRuleValue(tool_name=name, rule_content=str(given.get("command", "")))
-        suggestions = [PermissionUpdate(type="addRules", rules=[rule], behavior="allow")]
-    here = [dataclasses.replace(update, destination="session") for update in suggestions]
-    what = ", ".join(dict.fromkeys(_what(update) for update in suggestions))
-    offered = {SESSION: (f"Allow {what} in this session", here)}
-    if any(update.destination not in (None, "session") for update in suggestions):
-        offered[ALWAYS] = (f"Always allow {what} in this project", list(suggestions))
-    return offered
+def _suggestions(name: str, given: Mapping[str, Any]) -> list[PermissionUpdate]:
+    """What the SDK suggests where it suggests nothing: this tool, of a shell this command."""
+    rule = PermissionRuleValue(tool_name=name)
+    if name in ("Bash", "PowerShell"):
+        rule = PermissionRuleValue(tool_name=name, rule_content=str(given.get("command", "")))
+    return [PermissionUpdate(type="addRules", rules=[rule], behavior="allow")]
+
+
+def _keys(suggestions: Sequence[PermissionUpdate]) -> list[str]:
+    """What is allowed for the session, as the host keeps it. A mode is a setting, and kept as one."""
+    keys: list[str] = []
+    for update in suggestions:
+        keys += [f"claude {rule.tool_name}({rule.rule_content or ''})" for rule in update.rules or ()]
+        keys += [f"claude directory {directory}" for directory in update.directories or ()]
+    return keys
+
+
+def _session(suggestions: Sequence[PermissionUpdate]) -> list[PermissionUpdate]:
+    """What of them the CLI has to be told for the session: directories, and modes."""
+    return [
+        dataclasses.replace(update, destination="session")
+        for update in suggestions
+        if update.type in ("setMode", "addDirectories")
+    ]
 
 
 def _what(update: PermissionUpdate) -> str:
@@ -136,13 +173,16 @@ def _what(update: PermissionUpdate) -> str:
             return ", ".join(f"“{rule}”" for rule in rules) or "this"
 
 
-def _options(offered: Mapping[str, tuple[str, list[PermissionUpdate]]]) -> list[Json]:
-    more = [{"id": name, "label": label, "kind": "approve"} for name, (label, _) in offered.items()]
-    return [
+def _options(suggestions: Sequence[PermissionUpdate]) -> list[Json]:
+    """Once, for the session, and for ever where the SDK would keep it, or no."""
+    what = ", ".join(dict.fromkeys(_what(update) for update in suggestions))
+    options = [
         {"id": ONCE, "label": "Allow once", "kind": "approve"},
-        *more,
-        {"id": DENY, "label": "Deny", "kind": "deny"},
+        {"id": SESSION, "label": f"Allow {what} in this session", "kind": "approve"},
     ]
+    if any(update.destination not in (None, "session") for update in suggestions):
+        options.append({"id": ALWAYS, "label": f"Always allow {what} in this project", "kind": "approve"})
+    return [*options, {"id": DENY, "label": "Deny", "kind": "deny"}]
 
 
 def _title(name: str, title: str) -> str:

@@ -116,8 +116,8 @@ class Settings:
             "properties": {
                 "permissionMode": {
                     "type": "string",
-                    "title": "Approvals",
-                    "description": "What Claude does without asking.",
+                    "title": "Mode",
+                    "description": "What Claude may do, and asks before it does.",
                     "enum": list(modes),
                     "enumLabels": [label for label, _ in modes.values()],
                     "enumDescriptions": [description for _, description in modes.values()],

@@ -101,18 +101,28 @@ async def test_a_call_is_denied_with_a_reason(room: Room) -> None:
 
 
 async def test_what_is_allowed_for_the_session_is_not_asked_again(room: Room) -> None:
-    await room.begin(f'one\n!!tool Bash {{"command":"mkdir {room.work}/x"}}\n!!text done')
+    run = '!!tool Bash {"command":"env"}\n!!text done'
+    await room.begin(f"one\n{run}")
     call = await room.call("pending-confirmation")
     assert call["confirmationTitle"] == "Run this command?"
-    session = next(option for option in call["options"] if option["id"] == "allow-session")
-    assert session["label"].endswith("in this session")
+    assert [(option["id"], option["label"]) for option in call["options"]] == [
+        ("allow-once", "Allow once"),
+        ("allow-session", "Allow “env” in this session"),
+        ("allow-always", "Always allow “env” in this project"),
+        ("deny", "Deny"),
+    ]
     await room.answer(call, "allow-session")
     await room.ended(1)
-    turn = await room.say(f'two\n!!tool Bash {{"command":"mkdir {room.work}/y"}}\n!!text done')
+    turn = await room.say(f"two\n{run}")
+    assert (calls_of(turn)[0]["status"], calls_of(turn)[0]["confirmed"]) == ("completed", "setting")
 
-    [call] = calls_of(turn)
-    assert (call["status"], call["confirmed"]) == ("completed", "not-needed")
-    assert (room.work / "y").is_dir()
+    await room.restart()  # the session keeps it, not the CLI
+    assert calls_of(await room.say(f"three\n{run}"))[0]["confirmed"] == "setting"
+    await room.client.do(SESSION, "session/configChanged", config={"approvals": "ask"})
+    await room.begin(f"four\n{run}")
+    await room.call("pending-confirmation")
+    await room.client.do(SESSION, "session/configChanged", config={"approvals": "auto"})
+    assert calls_of((await room.ended(4))[-1])[0]["status"] == "completed"
 
 
 async def test_a_command_is_edited_before_it_runs(room: Room) -> None:
