@@ -12,7 +12,7 @@ from jupyter_ahp.agents.base import RESUME_POINT
 from jupyter_ahp.agents.claude import sessions
 from jupyter_ahp.agents.claude.settings import Settings
 from jupyter_ahp.host.ports import Json
-from tests.agents.claude.conftest import SESSION, Room, calls_of, kinds, said
+from tests.agents.claude.room import SESSION, Room, calls_of, kinds, said
 from tests.mock_model import MockModel
 
 NEW = "ahp-chat:/new"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_ahp.agents.claude.settings import Settings
-from tests.agents.claude.conftest import Room, calls_of, error_of, said
+from tests.agents.claude.room import Room, calls_of, error_of, said
 from tests.mock_model import MockModel
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_ahp.agents.claude.settings import Settings
-from tests.agents.claude.conftest import PATIENCE, Room
+from tests.agents.claude.room import PATIENCE, Room
 from tests.host.harness import until
 from tests.mock_model import MockModel
 
@@ -22,7 +22,7 @@ SERVER = """
 import asyncio, json, sys
 from pathlib import Path
 from jupyter_ahp.agents.claude.settings import Settings
-from tests.agents.claude.conftest import Room
+from tests.agents.claude.room import Room
 from tests.mock_model import MockModel
 
 async def main():

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_ahp.agents.claude.settings import Settings
 from jupyter_ahp.host.ports import Json
-from tests.agents.claude.conftest import Room, calls_of, kinds, said
+from tests.agents.claude.room import Room, calls_of, kinds, said
 from tests.mock_model import MockModel
 
 SLEEP = '!!tool Bash {"command":"sleep 2"}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.agents.claude.conftest import SESSION, Room, calls_of, said
+from tests.agents.claude.room import SESSION, Room, calls_of, said
 
 PEEK = {
     "name": "peek",

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_ahp.agents.claude.settings import Settings
 from jupyter_ahp.host.ports import Json
-from tests.agents.claude.conftest import SESSION, Room, calls_of, kinds, said
+from tests.agents.claude.room import SESSION, Room, calls_of, kinds, said
 from tests.mock_model import MockModel
 
 PNG = base64.b64decode(

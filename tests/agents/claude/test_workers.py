@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from jupyter_ahp.host.ports import Json
-from tests.agents.claude.conftest import SESSION, Room, calls_of, said
+from tests.agents.claude.room import SESSION, Room, calls_of, said
 
 
 def agent(prompt: str, *, background: bool = False) -> str:
