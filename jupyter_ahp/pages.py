@@ -17,16 +17,20 @@ from jupyter_server.auth.decorator import allow_unauthenticated
 from tornado import web
 from tornado.httputil import HTTPServerRequest
 
+from .protocol.meta import RELAYED
+
 if TYPE_CHECKING:
     from .host.canvases import HostCanvas
 
 
-def site_of(request: HTTPServerRequest, base_url: str) -> str:
-    """The server's base URL as the sender of this request reaches it, with a slash at its end.
+def site_of(request: HTTPServerRequest, base_url: str) -> str | None:
+    """The server's base URL as the sender of this request reaches it, with a slash at its end; None if it does not.
 
     A proxy that ends TLS hides that there was any; a browser's `Origin` tells, and so does `X-Forwarded-Proto`. They are
     believed though anybody can send them: what they change is told to their sender alone.
     """
+    if RELAYED in request.headers:
+        return None  # a kernel reaches it, for a page
     scheme = {"ws": "http", "wss": "https"}.get(request.protocol, request.protocol)
     origin, _, place = request.headers.get("Origin", "").casefold().partition("://")
     forwarded = request.headers.get("X-Forwarded-Proto", "").split(",")[0].strip().lower()

@@ -9,6 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from ..protocol.errors import UNSUPPORTED_PROTOCOL_VERSION, ProtocolError
+from ..protocol.meta import RELAYED
 from .discovery import CONNECT, Server
 from .errors import NoHost
 
@@ -23,9 +24,13 @@ class _Dial(connect):
         return exc
 
 
-def dial(server: Server, *, open_timeout: float) -> connect:
-    """An async context manager that gives the open WebSocket. `failure` names what it may raise."""
+def dial(server: Server, *, open_timeout: float, relayed: bool = False) -> connect:
+    """An async context manager that gives the open WebSocket. `failure` names what it may raise.
+
+    `relayed`: what goes over it is for a page that does not reach the server by itself.
+    """
     options: dict[str, Any] = {}
+    headers = {RELAYED: "1"} if relayed else {}
     if server.url.startswith("https:") and not server.verify:
         options["ssl"] = context = ssl.create_default_context()
         context.check_hostname = False
@@ -33,9 +38,10 @@ def dial(server: Server, *, open_timeout: float) -> connect:
     if server.loopback:
         options["proxy"] = None
     if server.token:
-        options["additional_headers"] = {"Authorization": f"token {server.token}"}
+        headers["Authorization"] = f"token {server.token}"
     return _Dial(
         server.ws_url,
+        additional_headers=headers,
         compression=None,
         max_size=MAX_MESSAGE,
         open_timeout=open_timeout,

@@ -43,7 +43,7 @@ class Relay:
         reason = ""
         try:
             server = resolve()
-            async with dial(server, open_timeout=_PATIENCE) as socket:
+            async with dial(server, open_timeout=_PATIENCE, relayed=True) as socket:
                 tell({"type": "open"})
 
                 async def write() -> None:

@@ -29,6 +29,9 @@ UPLOADS: Final = "jupyter-ahp.uploads"
 MAX_MESSAGE: Final = "jupyter-ahp.maxMessageBytes"
 """Of `initialize`: the largest message that the client may send. A larger one closes its socket (1009)."""
 
+RELAYED: Final = "X-Jupyter-AHP-Relayed"
+"""A header of the WebSocket's request: it carries the messages of a page that does not reach the server by itself."""
+
 
 def ran_command(message: dict[str, Any]) -> bool:
     """Whether a turn's message was run as a command."""

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from jupyter_ahp.protocol import uris
+from jupyter_ahp.protocol.meta import RELAYED
 from jupyter_ahp.protocol.reducers import REDUCERS
 
 Json = dict[str, Any]
@@ -31,6 +32,8 @@ class FakeHost:
         self.envelopes: list[Json] = []
         self.received: list[Json] = []
         self.dials = 0
+        self.relayed = 0
+        """How many of them were for a page that does not reach the host by itself."""
         self.sockets: dict[ServerConnection, str] = {}
         self.subscribed: dict[ServerConnection, set[str]] = {}
         self.taken: dict[str, set[int]] = {}
@@ -142,6 +145,7 @@ class FakeHost:
     # ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────
     def _upgrade(self, socket: ServerConnection, request: Request) -> Response | None:
         self.dials += 1
+        self.relayed += RELAYED in request.headers
         if request.path != "/base/ahp":
             return socket.respond(http.HTTPStatus.NOT_FOUND, "")
         if self.refuse_upgrade or request.headers.get("Authorization") != f"token {self.token}":

@@ -172,6 +172,8 @@ def test_frames_go_through_the_kernel(fake: FakeHost, page: Page) -> None:
     assert answer["type"] == "frame"
     assert json.loads(answer["text"])["result"]["protocolVersion"] == "1.0.0"
     assert {"channel": "ahp-root://", **hello} in fake.calls("initialize")
+    assert fake.relayed == 1
+    assert fake.dials > 1, "the kernel's own connection is none of these"
 
 
 def test_the_page_is_told_when_the_way_ends(threaded: ThreadedHost, fake: FakeHost, page: Page) -> None:

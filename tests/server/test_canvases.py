@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from jupyter_ahp.protocol.meta import RELAYED
 from tests.support.server import Home, JupyterServer
 from tests.support.wire import Json, Peer, open_peer
 
@@ -157,6 +158,14 @@ async def test_V2_the_address_is_the_one_at_which_the_client_reached_the_server(
             assert state["url"].startswith(f"{site}/user/mia/ahp/canvas/")
 
 
+async def test_V2_a_page_behind_a_kernel_reads_the_canvas_instead(server: JupyterServer) -> None:
+    async with open_peer(server, headers={RELAYED: "1"}) as peer:
+        await peer.initialize()
+        _, uri, state = await draw(peer)
+        assert "url" not in state
+        assert (await peer.request("resourceRead", uri=uri))["data"] == PAGE
+
+
 async def test_V2_a_redrawn_page_has_another_address(server: JupyterServer) -> None:
     async with open_peer(server) as peer:
         await peer.initialize()
@@ -170,14 +179,15 @@ async def test_V2_a_redrawn_page_has_another_address(server: JupyterServer) -> N
 async def test_V6_no_address_is_logged_or_stored_and_a_restart_has_no_canvases(
     home: Home, tmp_path: Path
 ) -> None:
-    server = JupyterServer(home, args=[DRAWING]).start()
+    strict = "--ServerApp.allow_unauthenticated_access=False"  # a page needs no login all the same
+    server = JupyterServer(home, args=[DRAWING, strict]).start()
     try:
         async with open_peer(server) as peer:
             await peer.initialize()
             chat, uri, state = await draw(peer)
             await run(peer, chat, "/draw-url https://secret.example/?key=51c2")
-            await get(state["url"])
-            await get(page_at(state))
+            assert (await get(state["url"]))[0] == 200
+            assert (await get(page_at(state)))[0] == 200
             await get(state["url"].replace("?", "0?"))
             server.request(state["url"].removeprefix(server.url), headers={}, body=b"")
             await run(peer, chat, "/undraw")
