@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..protocol import uris
+from ..protocol import status, uris
 from . import clock
 from .ports import Json, TurnFailed, Worker
 from .sink import ChatSink, Spawning
@@ -73,7 +73,10 @@ class Workers:
         if asked.sink.over or chat.closed or session.closed or session.chats.get(chat.uri) is not chat:
             return _Unheard(asked)
         uri = next(name for name in _names(chat, asked) if not session.host.chat_taken(name))
+        now = clock.now()
         summary: Json = {
+            "status": status.IN_PROGRESS,  # as its turn makes it at once: so it is told of once
+            "modifiedAt": now,
             "origin": {"kind": "tool", "chat": chat.uri, "toolCallId": asked.call_id},
             "interactivity": "read-only",
             "title": title_of(asked.title) or title_of(asked.prompt),
@@ -85,7 +88,7 @@ class Workers:
             {
                 "type": "chat/turnStarted",
                 "turnId": str(uuid.uuid4()),
-                "startedAt": clock.now(),
+                "startedAt": now,
                 "message": {"text": asked.prompt, "origin": {"kind": "agent"}},
             }
         )
