@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+import jsonschema.validators  # noqa: F401  (a second of import, or five: not while a test waits for a call)
+
 from jupyter_ahp.agents.base import Approvals, Effects, GuardedTool, ToolCall, ToolResult
 
 Work: TypeAlias = Callable[..., Awaitable[ToolResult | str]]

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema.validators  # noqa: F401  (a second of import, or five: not while a test waits for a call)
+
 from jupyter_ahp.host.connection import Connection
 from jupyter_ahp.host.host import Host, HostOptions
 from jupyter_ahp.host.ports import (

@@ -92,7 +92,7 @@ async def guard(
 
     `doing` says what it is about to do, for people. `key`: under which name the tool is allowed for the session, where its own is not enough. Raises `TurnOver`.
     """
-    if _SCHEMAS not in sys.modules:  # half a second, in which others must not wait
+    if _SCHEMAS not in sys.modules:  # no server did it yet: a second or more, in which others must not wait
         await asyncio.to_thread(importlib.import_module, _SCHEMAS)
     if call.over:
         raise TurnOver
