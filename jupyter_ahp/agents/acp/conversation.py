@@ -62,7 +62,7 @@ class ACPConversation(Conversation):
 
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────────────
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
-        turn = self._turn = Turn(sink, prompt.tools, self._terminals, title=self._server.title)
+        turn = self._turn = Turn(sink, prompt, self._terminals, title=self._server.title)
         try:
             try:
                 await self._run(turn, prompt)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from acp.schema import PermissionOption, PromptResponse, ToolCallProgress, ToolCallStart, ToolCallUpdate
 
-from jupyter_ahp.agents.base import Json, Tool, ToolCall, ToolResult, TurnFailed, TurnOver, TurnSink
+from jupyter_ahp.agents.base import Json, Prompt, Tool, ToolCall, ToolResult, TurnFailed, TurnOver, TurnSink
 
 from .calls import Reported, Shown
 from .reporter import Reporter
@@ -27,9 +27,10 @@ _DENY = ("reject_once", "reject_always")
 class Turn:
     """What runs between a prompt and its answer."""
 
-    def __init__(self, sink: TurnSink, tools: Sequence[Tool], terminals: Terminals, *, title: str) -> None:
+    def __init__(self, sink: TurnSink, prompt: Prompt, terminals: Terminals, *, title: str) -> None:
         self.sink = sink
-        self.tools = {tool.name: tool for tool in tools}
+        self.tools = {tool.name: tool for tool in prompt.tools}
+        self._approvals = prompt.approvals
         self.stopped = False
         self.sent = False
         """The prompt is out: a stop is for the agent to take in."""
@@ -140,19 +141,31 @@ class Turn:
             asked = self._shown(update)
             if asked.tool is not None:
                 return _option(options, _APPROVE)  # our tools ask by themselves, where they have to
+            if not self._asks(asked):
+                asked.call.run(asked.title, tool_input=asked.tool_input, by_setting=True)
+                return _option(options, _APPROVE)
             async with asked.asking:
                 return await self._until_over(self._ask(asked, options))
         except TurnOver:
             return None
 
+    def _asks(self, asked: Shown) -> bool:
+        """Whether a person is asked: unless a setting lets everything run. What the agent asks about is never nothing."""
+        return self._approvals.asks(f"acp:{asked.kind}", "run")  # no tool has a name like it
+
     async def _ask(self, asked: Shown, options: Sequence[PermissionOption]) -> str | None:
-        answer = await asked.call.confirm(
-            asked.title,
-            title=f"{self._title} asks: {asked.title}",
-            tool_input=asked.tool_input,
-            options=[_offered(option) for option in options],
-            edits=asked.edits,
-        )
+        def look() -> None:
+            if not self._asks(asked):
+                asked.call.waive()
+
+        with self._approvals.watched(look):
+            answer = await asked.call.confirm(
+                asked.title,
+                title=f"{self._title} asks: {asked.title}",
+                tool_input=asked.tool_input,
+                options=[_offered(option) for option in options],
+                edits=asked.edits,
+            )
         if answer.option is not None and any(option.option_id == answer.option for option in options):
             return answer.option
         return _option(options, _APPROVE if answer.approved else _DENY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.agents.acp.conftest import MakeRoom
-from tests.agents.acp.room import Room, calls_of
+from tests.agents.acp.room import SESSION, Room, calls_of
 from tests.host.harness import quiet
 
 WRITE = '!!tool write {"path": "a.txt", "text": "new\\n"}'
@@ -94,3 +94,15 @@ async def test_a_mode_that_asks_nobody_is_chosen_in_the_session(make_room: MakeR
     await room.answer(await room.asked(), True)
     await room.until(lambda: not room.client.running(room.chat))
     assert calls_of(room.client.state(room.chat)["turns"][-1])[0]["confirmed"] == "user-action"
+
+
+async def test_what_a_setting_lets_run_is_not_asked_about(room: Room) -> None:
+    """Nor waited for any more, when it is set meanwhile."""
+    await room.client.start(room.chat, f"{WRITE}\n!!text done")
+    await room.asked()
+    await room.client.do(SESSION, "session/configChanged", config={"approvals": "auto"})
+    await room.until(lambda: not room.client.running(room.chat))
+    turn = await room.say('!!tool write {"path": "b.txt", "text": "b"}\n!!text done')
+    assert calls_of(turn)[0]["confirmed"] != "user-action"
+    assert (room.folder / "a.txt").read_text() == "new\n"
+    assert (room.folder / "b.txt").read_text() == "b"

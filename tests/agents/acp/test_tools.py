@@ -15,7 +15,7 @@ import pytest
 from jupyter_ahp.agents.acp.bridge import Bridge
 from jupyter_ahp.agents.acp.terminals import Terminals
 from jupyter_ahp.agents.acp.turn import Turn
-from jupyter_ahp.agents.base import ImageBlock, Json, Tool, ToolCall, ToolResult
+from jupyter_ahp.agents.base import ImageBlock, Json, Prompt, Tool, ToolCall, ToolResult
 from tests.agents.acp.conftest import MakeRoom
 from tests.agents.acp.room import Room, calls_of
 from tests.agents.recording import RecordingSink, until
@@ -110,7 +110,9 @@ class Bench:
     def __init__(self) -> None:
         self.sink = RecordingSink()
         self.terminals = Terminals(lambda terminal_id: None)
-        self.turn: Turn | None = Turn(self.sink, [Adder()], self.terminals, title="Puppet")
+        self.turn: Turn | None = Turn(
+            self.sink, Prompt("t1", "", tools=[Adder()]), self.terminals, title="Puppet"
+        )
         self.bridge = Bridge(lambda: self.turn)
 
     @property
