@@ -44,17 +44,15 @@ def pi(model: MockModel, home: Path) -> Agent:
 
 
 def claude(model: MockModel, home: Path) -> Agent:
-    from tests.agents.claude.room import settings_for
-
     from jupyter_ahp.agents.claude import ClaudeAgent
+    from tests.agents.claude.room import settings_for
 
     return ClaudeAgent(settings_for(model, home))
 
 
 def opencode(model: MockModel, home: Path) -> Agent:
-    from tests.agents.acp.test_opencode import opencode as server
-
     from jupyter_ahp.agents.acp import ACPAgent
+    from tests.agents.acp.test_opencode import opencode as server
 
     return ACPAgent(server(model, home), home / "learned")
 
