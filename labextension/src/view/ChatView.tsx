@@ -9,6 +9,7 @@ import { type May, useMay, useRole } from './grants';
 import { Head } from './Head';
 import { type ChatRef, useView } from './host';
 import { Icon } from './Icon';
+import { IconButton } from './IconButton';
 import { isNextKey, toNextCard } from './needs';
 import { NeedsYou } from './NeedsYou';
 import { Origin } from './Origin';
@@ -90,6 +91,8 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
 
   useMarkRead(chat, may('chat:mark') ? session : undefined, offline);
 
+  const [finding, setFinding] = useState(false);
+  const find = useCallback(() => setFinding(true), []);
   const [edited, setEdited] = useState<Turn>();
   /** The turns that were stopped here. */
   const stopped = useRef(new Set<string>());
@@ -164,6 +167,15 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
       {...(inNotebook ? { 'data-lm-suppress-shortcuts': 'true' } : {})}
     >
       <Head title={title} line={line} onBack={onBack}>
+        {here && (
+          <IconButton
+            icon="search"
+            label={t('Find in this chat')}
+            shortcut="Ctrl F"
+            aria-expanded={finding}
+            onClick={() => setFinding(!finding)}
+          />
+        )}
         {actions}
       </Head>
       <div className="ahp-Under">
@@ -198,6 +210,9 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
             }
             endRef={toEnd}
             empty={readOnly ? null : <Beginning agent={agent} />}
+            finding={finding}
+            onFind={find}
+            onFound={() => setFinding(false)}
           />
         </PlaceContext.Provider>
       ) : (

@@ -1,5 +1,6 @@
 import React, { useCallback, useEffect, useRef, useState } from 'react';
 import type { Turn, URI } from '../ahp';
+import { FindBar } from './FindBar';
 import { useView } from './host';
 import { Icon } from './Icon';
 import { Notice } from './Notice';
@@ -28,6 +29,10 @@ interface Props {
   endRef: React.MutableRefObject<(() => void) | null>;
   /** What stands where there are no turns. */
   empty: React.ReactNode;
+  /** Whether words are looked for in it. */
+  finding: boolean;
+  onFind: () => void;
+  onFound: () => void;
 }
 
 interface Shown {
@@ -65,6 +70,7 @@ function useBoxes(shown: readonly Shown[]): { box: number; from: number; items: 
 /** The turns, oldest first. It follows which turns there are; what runs in the last one is for that one to follow. */
 export function Transcript(props: Props): React.ReactElement {
   const { chat, agent, me, readOnly, unsent, actions, top, tail, endRef, empty } = props;
+  const { finding, onFind, onFound } = props;
   const { store, host } = useView();
   const { t, n } = host.words;
   const turns = useChat(chat, state => state?.turns);
@@ -148,6 +154,17 @@ export function Transcript(props: Props): React.ReactElement {
 
   const onKeyDown = (event: React.KeyboardEvent<HTMLDivElement>): void => {
     const target = event.target as HTMLElement;
+    if (
+      (event.ctrlKey || event.metaKey) &&
+      !event.altKey &&
+      !event.shiftKey &&
+      event.code === 'KeyF'
+    ) {
+      event.preventDefault();
+      event.stopPropagation();
+      onFind();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
@@ -229,6 +246,16 @@ export function Transcript(props: Props): React.ReactElement {
 
   return (
     <div className="ahp-LogBox">
+      {finding && (
+        <FindBar
+          chat={chat}
+          log={log}
+          onClose={() => {
+            onFound();
+            log.current?.focus({ preventScroll: true });
+          }}
+        />
+      )}
       <div
         ref={log}
         className="ahp-Log"
