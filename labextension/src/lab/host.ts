@@ -14,11 +14,13 @@ export interface LabHostOptions {
   readonly locale: string | undefined;
   /** Shows a canvas in a tab; absent in shells that have none. */
   readonly showCanvas?: (canvas: URI, chat: URI) => void;
+  /** Offers what this page can do in a session, until the undo is called. */
+  readonly attend: (session: URI) => () => void;
 }
 
 /** JupyterLab as the place of a chat: its renderers, its dialogs, its commands. */
 export function labHost(options: LabHostOptions): ViewHost {
-  const { commands, rendermime, words, locale, showCanvas } = options;
+  const { commands, rendermime, words, locale, showCanvas, attend } = options;
   const base = rendermime.sanitizer;
   // all of the sanitiser that JupyterLab is set up with, and ours after it
   const sanitizer: typeof base = Object.create(base, {
@@ -67,6 +69,7 @@ export function labHost(options: LabHostOptions): ViewHost {
       });
     },
     openCanvas: showCanvas,
+    attend,
     nextNeedsYou: () => void commands.execute(CommandIDs.nextNeedsYou),
     newChat: agent => void commands.execute(CommandIDs.newChat, agent ? { agent } : {})
   };

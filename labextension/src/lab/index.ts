@@ -24,6 +24,9 @@ import { labHost } from './host';
 import { chatIcon } from './icon';
 import { goToNext } from './needs';
 import { SidePanel } from './SidePanel';
+import { ClientTools } from './tools/clientTools';
+import { notebooksOf } from './tools/notebooks';
+import { notebookTools } from './tools/notebookTools';
 
 const PLUGIN_ID = 'jupyter-ahp:plugin';
 const SIDE_KEY = 'jupyter-ahp:side';
@@ -79,11 +82,25 @@ const plugin: JupyterFrontEndPlugin<void> = {
       }
       shell.activateById(widget.id);
     };
+    let tools: ClientTools | undefined;
+    const attend = (session: URI): (() => void) => {
+      tools ??= new ClientTools(
+        store.get(),
+        'JupyterLab',
+        notebookTools({
+          notebooks: notebooksOf(shell),
+          open: path => openFile(app, path),
+          words
+        })
+      );
+      return tools.attend(session);
+    };
     const host = labHost({
       commands,
       rendermime,
       words,
       locale,
+      attend,
       ...(hasTabs ? { showCanvas } : {})
     });
     let newArea: Area = 'side';
@@ -204,6 +221,17 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
   }
 };
+
+/** Opens a file of the server's, and waits until it is there. Rejects when there is no such file. */
+async function openFile(
+  { commands, serviceManager }: JupyterFrontEnd,
+  path: string
+): Promise<void> {
+  await serviceManager.contents.get(path, { content: false });
+  const widget = (await commands.execute('docmanager:open', { path })) as
+    { context?: { ready?: Promise<void> } } | undefined;
+  await widget?.context?.ready;
+}
 
 /** The chats of the main area that are in sight. */
 function shown(tracker: WidgetTracker<ChatPanel>): ChatPanel[] {

@@ -89,6 +89,11 @@ export function ChatView(props: ChatViewProps): React.ReactElement {
     }
   }, [autoFocus, here]);
 
+  useEffect(
+    () => (session && !readOnly ? host.attend?.(session) : undefined),
+    [host, session, readOnly]
+  );
+
   useMarkRead(chat, may('chat:mark') ? session : undefined, offline);
 
   const [finding, setFinding] = useState(false);

@@ -28,6 +28,8 @@ export interface ViewHost {
   nextNeedsYou?(): void;
   /** Shows a canvas in a place of its own, until it is closed; absent where there is none. */
   openCanvas?(canvas: URI, chat: URI): void;
+  /** A chat of that session is shown here, until the undo is called: what this page can do for its agent is offered. */
+  attend?(session: URI): () => void;
   /** Opens a new chat; without an agent, of the first that is ready. */
   newChat(agent?: string): void;
 }
