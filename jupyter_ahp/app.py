@@ -18,6 +18,7 @@ from traitlets import Bool, Dict, Enum, Float, Integer, List, TraitError, Unicod
 from traitlets.config import Configurable
 
 from ._version import __version__
+from .apps import app_handler, can_show_apps
 from .handlers import AHPWebSocketHandler, Sockets, StatusHandler
 from .host.grants import OWNER, ROLES, Grants
 from .pages import CanvasHandler
@@ -231,6 +232,8 @@ class AHPExtension(ExtensionApp):
                 (r"ahp/canvas/([\w-]+)(/page)?", CanvasHandler, canvas),
             ]
         )
+        if can_show_apps():
+            self.handlers.append((r"ahp/canvas/([\w-]+)/app/(.*)", app_handler(), canvas))
 
     def _make_host(self) -> Host:
         from .agents.registry import find_agents
@@ -252,6 +255,7 @@ class AHPExtension(ExtensionApp):
         options = HostOptions(
             default_agent=self.default_agent,
             served=self.agents,
+            shows_apps=can_show_apps(),
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             grants=self._grants,

@@ -63,7 +63,7 @@ PAGE_POLICY: Final = "; ".join(
 _AROUND: Final = """\
 <!doctype html><html><head><meta charset="utf-8"><title>{title}</title>
 <style>html, body, iframe {{ margin: 0; border: 0; width: 100%; height: 100%; }} iframe {{ display: block; }}</style>
-</head><body><iframe sandbox="allow-scripts" src="{src}" title="{title}"></iframe></body></html>"""
+</head><body><iframe sandbox="allow-scripts allow-forms" src="{src}" title="{title}"></iframe></body></html>"""
 _HOST: Final = re.compile(
     r"[A-Za-z0-9.\-]+(?::\d+)?"
 )  # as a policy can say it; an IPv6 address cannot be said
@@ -81,7 +81,7 @@ class CanvasHandler(web.RequestHandler):
     SUPPORTED_METHODS = ("GET", "HEAD")
 
     def initialize(self, canvas: Callable[[str], HostCanvas | None], base_url: str) -> None:
-        """`canvas` gives the canvas of a token, while it has a page."""
+        """`canvas` gives the canvas of a token."""
         self._canvas = canvas
         self._base_url = base_url
         # The address is a secret. It is logged from here, whatever becomes of the request.
@@ -97,25 +97,33 @@ class CanvasHandler(web.RequestHandler):
     @allow_unauthenticated
     def get(self, token: str, page: str | None = None) -> None:
         canvas = self._canvas(token)
-        if canvas is None or canvas.page is None:
+        if canvas is None or (canvas.page is None and canvas.port is None):
             raise web.HTTPError(404)
         if page is None:
             self._around(canvas)
-        else:
+        elif canvas.page is not None:
             self.finish(canvas.page)
+        else:
+            raise web.HTTPError(404)
 
     head = get
 
     def _around(self, canvas: HostCanvas) -> None:
+        """A document that frames the page, or the app and all of it, and nothing else."""
+        if canvas.port is None:
+            place, opened = f"{canvas.token}/page", f"{canvas.token}/page?{self.request.query}"
+        else:
+            place = f"{canvas.token}/app/"
+            opened = place + canvas.path.lstrip("/")
         framed = "'self'"
         if _HOST.fullmatch(self.request.host):
             # Of http:, which in a policy stands for https: too: there may be a proxy that ends TLS.
-            path = quote(f"{self._base_url}ahp/canvas/{canvas.token}/page", safe="/%@~:")
+            path = quote(f"{self._base_url}ahp/canvas/{place}", safe="/%@~:")
             framed = f"http://{self.request.host}{path}"
-        policy = f"sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; frame-src {framed}"
+        policy = f"sandbox allow-scripts allow-forms; default-src 'none'; style-src 'unsafe-inline'; frame-src {framed}"
         self.set_header("Content-Security-Policy", policy)
-        src = f"{canvas.token}/page?{self.request.query}"
-        self.finish(_AROUND.format(title=escape(canvas.channel.state.get("title", "")), src=escape(src)))
+        title = escape(canvas.channel.state.get("title", ""))
+        self.finish(_AROUND.format(title=title, src=escape(opened)))
 
     def compute_etag(self) -> None:
         """None: nothing of it is kept anywhere, so nothing is compared."""

@@ -75,6 +75,10 @@ class HostCanvas(Canvas):
         self.chat = chat.uri
         self.page: bytes | None = None
         """What it shows, when it was given as HTML."""
+        self.port: int | None = None
+        """Of the web app on this machine that it shows instead."""
+        self.path = "/"
+        """Where that is opened."""
         self.token = secrets.token_urlsafe(32)
         """Whoever knows it may read the page."""
         self.channel = _CanvasChannel(self.uri, "canvas", state)
@@ -92,33 +96,53 @@ class HostCanvas(Canvas):
         status: str | None = None,
         html: str | None = None,
         url: str | None = None,
+        port: int | None = None,
+        path: str = "/",
     ) -> None:
         if not self.open:
             raise CanvasError("This canvas is closed: it went with its chat, or somebody closed it.")
-        state = self.changed(title=title, status=status, html=html, url=url)
+        state = self.changed(title=title, status=status, html=html, url=url, port=port, path=path)
         if state != self.channel.state:
             self._owner.host.hub.publish(self.channel, {"type": "canvas/stateChanged", "canvas": state})
 
-    def changed(self, *, title: str | None, status: str | None, html: str | None, url: str | None) -> Json:
+    def changed(
+        self,
+        *,
+        title: str | None,
+        status: str | None,
+        html: str | None,
+        url: str | None,
+        port: int | None,
+        path: str,
+    ) -> Json:
         """Take in what it shows; the state that says so. Raises `CanvasError`: then nothing changed."""
         state = dict(self.channel.state)
-        if html is not None and url is not None:
-            raise CanvasError("A canvas shows either `html` or what is at a `url`, not both.")
+        if sum(one is not None for one in (html, url, port)) > 1:
+            raise CanvasError("A canvas shows either `html`, what is at a `url`, or an app on a `port`.")
         if html is not None:
             page = html.encode("utf-8", "replace")
             self._owner.check_room(self, len(page))
-            self.page = page
-            self._drawn += 1  # another address, or nobody would load it again
-            state["url"] = f"/{PAGES}{self.token}?drawn={self._drawn}"
+            self.page, self.port = page, None
+            state["url"] = self._another_address()
+        elif port is not None:
+            if not self._owner.host.options.shows_apps:
+                raise CanvasError("Apps are shown through jupyter-server-proxy, which is not installed here.")
+            self.page, self.port, self.path = None, port, path
+            state["url"] = self._another_address()
         elif url is not None:
             state["url"] = _checked(url)
-            self.page = None
+            self.page = self.port = None
         for key, words in (("title", title), ("status", status)):
             if words is not None:
                 state[key] = " ".join(words.split())[:_LONGEST_WORDS]
                 if not state[key]:
                     del state[key]
         return state
+
+    def _another_address(self) -> str:
+        """Or nobody would load it again."""
+        self._drawn += 1
+        return f"/{PAGES}{self.token}?drawn={self._drawn}"
 
     async def close(self) -> None:
         if self.open:
@@ -178,6 +202,8 @@ class Canvases:
         title: str,
         html: str | None = None,
         url: str | None = None,
+        port: int | None = None,
+        path: str = "/",
         status: str | None = None,
         canvas_id: str = "page",
     ) -> HostCanvas:
@@ -195,7 +221,9 @@ class Canvases:
             raise CanvasError(f"The chat has {_MOST} canvases already: close one first.")
         about = {"instanceId": str(uuid.uuid4()), "extensionId": plugin, "canvasId": canvas_id}
         canvas = HostCanvas(self, chat, about)
-        canvas.channel.state = canvas.changed(title=title, status=status, html=html, url=url)
+        canvas.channel.state = canvas.changed(
+            title=title, status=status, html=html, url=url, port=port, path=path
+        )
         self._canvases[canvas.uri] = canvas
         self._tell(chat.uri)
         return canvas
@@ -224,7 +252,7 @@ class Canvases:
         for canvas in canvases:
             if self._canvases.pop(canvas.uri, None) is None:
                 continue
-            canvas.page = None
+            canvas.page = canvas.port = None
             chats.append(canvas.chat)
             state = {key: value for key, value in canvas.channel.state.items() if key != "url"}
             self.host.hub.publish(canvas.channel, {"type": "canvas/stateChanged", "canvas": state})

@@ -101,9 +101,19 @@ class Extensions:
         title: str,
         html: str | None,
         url: str | None,
+        port: int | None,
+        path: str,
         status: str | None,
         canvas_id: str,
     ) -> Canvas:
         return await self._host.canvases.open(
-            chat, plugin=plugin, title=title, html=html, url=url, status=status, canvas_id=canvas_id
+            chat,
+            plugin=plugin,
+            title=title,
+            html=html,
+            url=url,
+            port=port,
+            path=path,
+            status=status,
+            canvas_id=canvas_id,
         )

@@ -83,6 +83,8 @@ class HostOptions:
     """Where terminals and `!` commands run; None: there are none here, and a leading `!` is plain text."""
     closed_chats: str = "hidden"
     """What becomes of the conversation that a backend keeps of a chat that is closed (U9): "hidden" or "delete"."""
+    shows_apps: bool = False
+    """Whether a canvas can show a web app on this machine."""
     on_activity: Callable[[], None] | None = None
     """Called when a turn starts, while one runs (every few seconds), and when it ends."""
 

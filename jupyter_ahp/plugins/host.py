@@ -95,21 +95,32 @@ class PluginHost:
         title: str,
         html: str | None = None,
         url: str | None = None,
+        port: int | None = None,
+        path: str = "/",
         status: str | None = None,
         canvas_id: str = "page",
     ) -> Canvas:
-        """Open a page on a chat: of `html`, or of what is at a `url`.
+        """Open a page on a chat: of `html`, of what is at a `url`, or of the web app on a `port` of this machine.
 
         HTML is shown apart from everything else: it has scripts, and holds all that it shows; it can reach neither this
         server nor any other. A `url` is http(s), or a path of this server (`/proxy/8050/`), which each client is given as
-        it reaches the server. `canvas_id` says what kind of page of the plugin's it is.
+        it reaches the server. An app on a `port`, opened at `path`, goes through jupyter-server-proxy, which has to be
+        installed: wherever it is looked at, it reaches itself alone. `canvas_id` says what kind of page of the plugin's it is.
 
         Raises `CanvasError`, with words: the chat is not here, or what is to be shown cannot be.
         """
         if self._closed:
             raise RuntimeError(f"The plugin {self.name} was taken out: it opens no canvas any more.")
         canvas = await self._host.open_canvas(
-            self.name, chat_uri, title=title, html=html, url=url, status=status, canvas_id=canvas_id
+            self.name,
+            chat_uri,
+            title=title,
+            html=html,
+            url=url,
+            port=port,
+            path=path,
+            status=status,
+            canvas_id=canvas_id,
         )
         self._canvases = [*(other for other in self._canvases if other.open), canvas]
         return canvas

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import plotly.graph_objects as plotly  # type: ignore[import-untyped]
 import pytest
@@ -108,6 +112,54 @@ async def test_V2_a_page_leads_nowhere_and_so_tells_nobody_what_it_holds(
         assert any("/page" in request for request in asked)
         assert not any("what-it-holds" in request for request in asked)
         assert len(page.context.pages) == 1
+
+
+@contextmanager
+def web_app() -> Iterator[int]:
+    """An app whose page has a script, which asks its server for data. Its port."""
+    parts = {
+        "/": "<p id='out'>nothing yet</p><script src='app.js'></script>",
+        "/app.js": "fetch('data.json').then(answer => answer.json()).then(data => { out.textContent = data.n; });",
+        "/data.json": '{"n": 42}',
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kind = "text/javascript" if self.path.endswith(".js") else "text/html"
+            self.send_response(200 if self.path in parts else 404)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(parts.get(self.path, "").encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_V2_an_app_loads_its_parts_in_a_frame_without_an_origin(
+    server: JupyterServer, page: Page
+) -> None:
+    pytest.importorskip("jupyter_server_proxy")
+    with web_app() as port:
+        url = await address_of(server, port)
+        await page.goto(f"{server.url}login?token={server.token}")
+        await page.evaluate(
+            "url => { const frame = document.createElement('iframe'); frame.sandbox = 'allow-scripts'; frame.src = url;"
+            " document.body.append(frame); }",
+            url,
+        )
+        app = page.frame_locator(f'iframe[src="{url}"]').frame_locator("iframe")
+        await expect(app.locator("#out")).to_have_text("42", timeout=PATIENCE)
+        assert await app.locator("#out").evaluate("() => origin") == "null"
 
 
 async def test_V2_a_page_is_walked_through_by_its_own_links(server: JupyterServer, page: Page) -> None:

@@ -230,11 +230,29 @@ async def test_V2_all_pages_together_and_the_canvases_of_a_chat_are_bounded(
 async def test_V2_a_page_and_a_url_at_once_and_a_chat_that_is_not_here_are_refused(
     host: Host, chat: str
 ) -> None:
-    with pytest.raises(CanvasError, match="not both"):
+    with pytest.raises(CanvasError, match="either `html`"):
         await drawn(host, chat, html="x", url="https://a.example/")
     for nowhere in ("ahp-chat:/nowhere", "no uri"):
         with pytest.raises(CanvasError, match="There is no chat"):
             await drawn(host, nowhere)
+
+
+async def test_V2_an_app_is_shown_where_that_can_be_done(host: Host, client: WireClient, chat: str) -> None:
+    with pytest.raises(CanvasError, match="jupyter-server-proxy, which is not installed"):
+        await drawn(host, chat, port=8050)
+    host.options.shows_apps = True
+    viewer = WireClient(host, site=SITE)
+    await viewer.initialize()
+    canvas = await drawn(host, chat, port=8050, path="/a?b=c")
+    url = (await viewer.subscribe(canvas.uri))["url"]
+    assert url == f"{SITE}ahp/canvas/{canvas.token}?drawn=1"
+    assert (canvas.port, canvas.path, page_of(host, canvas)) == (8050, "/a?b=c", None)
+    assert (await client.fails("resourceRead", channel=ROOT, uri=canvas.uri)).code == -32008
+    await canvas.update(html="<p>instead")
+    assert (canvas.port, page_of(host, canvas)) == (None, b"<p>instead")
+    await canvas.update(port=8051)
+    assert (canvas.port, page_of(host, canvas)) == (8051, None)
+    assert viewer.state(canvas.uri)["url"].endswith("?drawn=3")
 
 
 # ── V3 ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -203,6 +203,7 @@ async def test_what_cannot_be_shown_is_said_with_the_reason(
 async def test_a_running_app_is_shown_through_the_proxy_if_there_is_one(
     host: Host, client: WireClient, chat: str, asked: str, proxied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    host.options.shows_apps = proxied
     found = importlib.util.find_spec("json") if proxied else None
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -218,8 +219,10 @@ async def test_a_running_app_is_shown_through_the_proxy_if_there_is_one(
     viewer = WireClient(host, site="https://hub.example/user/mia/")
     await viewer.initialize()
     state = await viewer.subscribe(client.state(chat)["canvases"][0]["resource"])
-    site = "https://hub.example/user/mia/proxy/" if proxied else "http://localhost:"
-    assert state["url"] == f"{site}{port}/"
+    if proxied:
+        assert state["url"].startswith("https://hub.example/user/mia/ahp/canvas/")
+    else:
+        assert state["url"] == f"http://localhost:{port}/"
 
 
 # ── a model ──────────────────────────────────────────────────────────────────────────────────────────────────────

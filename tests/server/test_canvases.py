@@ -80,9 +80,11 @@ async def test_V2_what_is_opened_frames_the_page_and_nothing_else(server: Jupyte
     token = urlsplit(state["url"]).path.rpartition("/")[2]
     assert state["url"] == f"{server.url}ahp/canvas/{token}?drawn=1"
     assert status == 200
-    assert f'<iframe sandbox="allow-scripts" src="{token}/page?drawn=1" title="A drawing">' in body
+    assert (
+        f'<iframe sandbox="allow-scripts allow-forms" src="{token}/page?drawn=1" title="A drawing">' in body
+    )
     assert policy_of(headers) == {
-        "sandbox": ["allow-scripts"],
+        "sandbox": ["allow-scripts", "allow-forms"],  # which the page itself has not, and an app has
         "default-src": ["'none'"],
         "style-src": ["'unsafe-inline'"],
         "frame-src": [f"{server.url}ahp/canvas/{token}/page"],

@@ -27,7 +27,14 @@ _PRIVATE = ("OPENAI_", "ANTHROPIC_", "OPENROUTER_", "GROQ_", "MISTRAL_", "OLLAMA
 
 
 # Extensions that are installed beside ours and that no test needs; without them a server starts in a second.
-_OTHERS = ("jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook", "notebook_shim")
+_OTHERS = (
+    "jupyter_lsp",
+    "jupyter_server_proxy",
+    "jupyter_server_terminals",
+    "jupyterlab",
+    "notebook",
+    "notebook_shim",
+)
 
 
 def free_port() -> int:

@@ -37,10 +37,12 @@ class Canvas(ABC):
         status: str | None = None,
         html: str | None = None,
         url: str | None = None,
+        port: int | None = None,
+        path: str = "/",
     ) -> None:
         """Change what is given and leave the rest; `status=""` takes the status away.
 
-        `html` and `url` each replace the other. Raises `CanvasError` when it is closed, or what it is to show cannot be.
+        `html`, `url` and `port` (with its `path`) each replace the others. Raises `CanvasError` when it is closed, or what it is to show cannot be.
         """
 
     @abstractmethod
@@ -166,6 +168,8 @@ class Extensible(Protocol):
         title: str,
         html: str | None,
         url: str | None,
+        port: int | None,
+        path: str,
         status: str | None,
         canvas_id: str,
     ) -> Canvas:

@@ -11,7 +11,7 @@ import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from jupyter_ahp.plugins import (
     Canvas,
@@ -48,11 +48,18 @@ def register(host: PluginHost) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What a canvas shows: `html`, or what is at `url`."""
+    """What a canvas shows: `html`, what is at `url`, or the app on `port`, opened at `path`."""
 
     title: str
     html: str | None = None
     url: str | None = None
+    port: int | None = None
+    path: str = "/"
+
+    @property
+    def what(self) -> dict[str, Any]:
+        """For a canvas."""
+        return {"html": self.html, "url": self.url, "port": self.port, "path": self.path}
 
 
 class Preview:
@@ -110,7 +117,7 @@ class Preview:
         title = request.title or page.title
         if held is None:
             return await self._open(request.chat, title, page, request.key and f"key {request.key}")
-        await held.update(title=request.title or None, html=page.html, url=page.url)
+        await held.update(title=request.title or None, **page.what)
         return held
 
     def _held(self, request: ShowRequest) -> Canvas | None:
@@ -139,14 +146,12 @@ class Preview:
     async def _draw(self, chat: str, asked: str, page: _Page, title: str | None = None) -> None:
         held = self._canvases.get((chat, asked))
         if held is not None and held.open:
-            await held.update(title=title, html=page.html, url=page.url)
+            await held.update(title=title, **page.what)
         else:
             await self._open(chat, title or page.title, page, asked)
 
     async def _open(self, chat: str, title: str, page: _Page, asked: str | None = None) -> Canvas:
-        canvas = await self._host.open_canvas(
-            chat, title=title, html=page.html, url=page.url, canvas_id="preview"
-        )
+        canvas = await self._host.open_canvas(chat, title=title, **page.what, canvas_id="preview")
         self._canvases = {key: held for key, held in self._canvases.items() if held.open}
         self._canvases[chat, asked or canvas.uri] = canvas
         return canvas
@@ -163,5 +168,5 @@ async def _app(port: int, page: str) -> _Page:
     except (OSError, TimeoutError) as error:
         raise Unshown(f"Nothing answers on port {port} of this machine. Start the app first.") from error
     if importlib.util.find_spec("jupyter_server_proxy") is not None:
-        return _Page(f"Port {port}", url=f"/proxy/{port}{page}")
+        return _Page(f"Port {port}", port=port, path=page)
     return _Page(f"Port {port}", url=f"http://localhost:{port}{page}")
