@@ -47,7 +47,7 @@ from jupyter_ahp.agents.processes import Deaths
 
 log = logging.getLogger(__name__)
 
-STOPPED_IN: Final = 3.0
+STOPPED_IN: Final = 2.0
 """Seconds that the CLI has to be through with an interrupt."""
 INSTRUCTIONS: Final = (
     "You talk with a person in a chat in Jupyter, beside their notebooks. They read Markdown: code in fenced blocks that "
@@ -96,6 +96,7 @@ class ClaudeConversation(Conversation):
         self._idle: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._resting: asyncio.Task[None] | None = None
         self._names = False
         """The CLI says which prompts its turns took in."""
 
@@ -182,6 +183,8 @@ class ClaudeConversation(Conversation):
 
     async def _connect(self, prompt: Prompt) -> None:
         """Raises `TurnFailed`."""
+        if self._closing is not None:
+            await asyncio.wait([self._closing])  # one CLI at a time has the conversation
         if wait := self._deaths.wait:
             raise TurnFailed(
                 "died_often",
@@ -242,10 +245,12 @@ class ClaudeConversation(Conversation):
     async def _hang_up(self) -> None:
         """Close the CLI, what runs behind the turns with it; the next turn resumes the conversation."""
         line, self._line = self._line, None
-        self._current = None
+        at_work, self._current = self._current is not None, None
         if line is not None:
-            await line.close()
+            self._closing = asyncio.create_task(line.close(at_work=at_work))
         self._workers.lost("Claude's program was closed.")
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
 
     def _lost(self, line: Line, error: BaseException | None) -> None:
         """The CLI ended by itself."""
@@ -263,7 +268,7 @@ class ClaudeConversation(Conversation):
             else:
                 run.fail(failure)
         self._workers.lost("Claude's program ended.")
-        self._closing = asyncio.ensure_future(line.close())
+        self._closing = asyncio.create_task(line.close())
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
     async def configure(self, config: Mapping[str, Any]) -> None:
@@ -449,43 +454,31 @@ class ClaudeConversation(Conversation):
             return
         run.stopped = True
         if self._settings.stop_ends == "query":
-            self._drop(run)
-            await self._hang_up()
-            run.finish()
-            return
-        if not run.taken and await self._unsent(run, line):
+            await self._give_up(run)
             return
         for task in self._workers.of_turn(run.sink) if run.sink is not None else ():
             await self._stop_task(task)
         try:
             async with asyncio.timeout(STOPPED_IN):
-                await line.client.interrupt()
+                if run.taken:
+                    await line.client.interrupt()
+                elif run.waits <= await line.interrupt_all():
+                    self._stopped(run)  # it had not begun
                 await run.wait()
         except TimeoutError:
             log.warning(
                 "The CLI of %s takes no interrupt; it is closed, and resumed by the next turn",
                 self._start.chat,
             )
-            self._drop(run)
-            await self._hang_up()
-            run.finish()
+            await self._give_up(run)
         except TurnFailed:
             return  # it has failed meanwhile; the turn was over
 
-    async def _unsent(self, run: Run, line: Line) -> bool:
-        """A prompt that the CLI has not begun with is taken back: an interrupt would pass it by."""
-        for name in [*run.waits]:
-            if await line.withdraw(name):
-                run.waits.discard(name)
-        if not run.waits:
-            self._stopped(run)
-            return True
-        try:
-            async with asyncio.timeout(STOPPED_IN):
-                await run.started.wait()
-        except TimeoutError:
-            log.warning("The CLI of %s does not begin with what it was told", self._start.chat)
-        return run.over
+    async def _give_up(self, run: Run) -> None:
+        """End the CLI rather than the turn (B10)."""
+        self._drop(run)
+        run.finish()
+        await self._hang_up()
 
     async def _stop_task(self, task_id: str) -> None:
         if self._line is None:
@@ -541,7 +534,7 @@ class ClaudeConversation(Conversation):
         if self._runs or self._workers.busy:
             self._rest()
         else:
-            self._closing = asyncio.ensure_future(self._hang_up())
+            self._resting = asyncio.create_task(self._hang_up())
 
     async def close(self) -> None:
         self._wake()
@@ -552,8 +545,8 @@ class ClaudeConversation(Conversation):
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
         await self._hang_up()
-        if self._closing is not None:
-            await asyncio.wait([self._closing])
+        if self._resting is not None:
+            await asyncio.wait([self._resting])
 
 
 def _named(message: Any) -> list[str]:

@@ -31,6 +31,7 @@ LONGEST: Final = 512 * 1024 * 1024
 """Characters of a line, where the SDK reads it."""
 _LONG = 1024 * 1024  # bytes of a line that is not taken apart on the event loop
 _PATIENCE = 3.0  # seconds that the CLI has to write down its last messages
+_AT_WORK = 0.2  # the same, before it is asked to end by a signal
 
 
 class ChildTransport(Transport):
@@ -41,6 +42,7 @@ class ChildTransport(Transport):
         self._cwd = cwd
         self._env = env
         self.child: Child | None = None
+        self.patience = _PATIENCE
 
     async def connect(self) -> None:
         """Raises `NotStarted`."""
@@ -63,7 +65,7 @@ class ChildTransport(Transport):
 
     async def close(self) -> None:
         if self.child is not None:
-            await self.child.close(_PATIENCE)
+            await self.child.close(self.patience)
 
     def is_ready(self) -> bool:
         return self.child is not None and self.child.alive
@@ -94,6 +96,8 @@ class Line:
         self._heard = heard
         self._lost = lost
         self._prompts: asyncio.Queue[Json] = asyncio.Queue()
+        self._unwritten: dict[str, asyncio.Event] = {}
+        """Prompts that are not on their way yet, by uuid."""
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         self.info: Json = {}
@@ -124,6 +128,7 @@ class Line:
     def say(self, content: list[Json], uuid: str) -> None:
         """Hand it a prompt: to be run next, or, while it runs one, at that one's next tool call (B4)."""
         message = {"role": "user", "content": content}
+        self._unwritten[uuid] = asyncio.Event()
         self._prompts.put_nowait(
             {
                 "type": "user",
@@ -136,8 +141,22 @@ class Line:
 
     async def withdraw(self, uuid: str) -> bool:
         """Take a prompt back; whether the model will not see it."""
+        if (written := self._unwritten.get(uuid)) is not None:
+            await (
+                written.wait()
+            )  # what is taken back before it comes is dropped, and reported as not taken back
         answer = await private.control(self.client, {"subtype": "cancel_async_message", "message_uuid": uuid})
         return bool(answer and answer.get("cancelled"))
+
+    async def interrupt_all(self) -> set[str]:
+        """Interrupt what runs and what is about to; the prompts, by uuid, that will not be run at all."""
+        for written in [*self._unwritten.values()]:
+            await written.wait()
+        answer = await private.control(self.client, {"subtype": "interrupt", "cancel_queued": True})
+        if answer is None:
+            await self.client.interrupt()
+            return set()
+        return {str(name) for name in answer.get("cancelled") or ()}
 
     async def set_effort(self, effort: str | None) -> bool:
         """Whether it is heeded at once."""
@@ -145,9 +164,11 @@ class Line:
         answer = await private.control(self.client, {"subtype": "apply_flag_settings", "settings": settings})
         return answer is not None
 
-    async def close(self) -> None:
-        """End it, and all that it has started."""
+    async def close(self, *, at_work: bool = False) -> None:
+        """End it, and all that it has started. `at_work`: a turn runs, which it would first come to the end of."""
         self._closing = True
+        if self._transport is not None and at_work:
+            self._transport.patience = _AT_WORK
         try:
             await self.client.disconnect()
         finally:
@@ -159,7 +180,9 @@ class Line:
 
     async def _prompted(self) -> AsyncIterator[Json]:
         while True:
-            yield await self._prompts.get()
+            message = await self._prompts.get()
+            yield message
+            self._unwritten.pop(message["uuid"]).set()
 
     def _said(self, line: str) -> None:
         self._stderr = [*self._stderr[-100:], line]

@@ -4,6 +4,7 @@
 |---|---|
 | the command line that the SDK makes of its options, for a process of ours (own group, any event loop) | the SDK starts the CLI itself |
 | `perTaskStopAffordance` in `initialize`: an interrupt spares background work (B8) | an interrupt ends it |
+| `cancel_queued` with `interrupt`: a prompt that is about to be run is not (B2) | it may be run, and is interrupted then |
 | `cancel_async_message`: a prompt is taken back (G7) | it stays |
 | `apply_flag_settings`: effort while a CLI runs | with the next CLI |
 | the name of what it raises for a message of a form that it does not know | such a message ends the line |

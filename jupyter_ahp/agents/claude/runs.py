@@ -25,8 +25,6 @@ class Run:
         """What steers, in words, by uuid."""
         self.taken = False
         """The CLI has begun with it: it can be steered, and stopped by an interrupt (B6)."""
-        self.started = asyncio.Event()
-        """Set when it is taken, and when it is over."""
         self.stopped = False
         self.deaf = False
         """Nobody hears what is said to it."""
@@ -64,7 +62,6 @@ class Run:
 
     def take(self) -> None:
         self.taken = True
-        self.started.set()
 
     def reached(self, point: str) -> None:
         """Its answer came this far: named soon, so that a crash does not lose what was said (X1)."""
@@ -98,7 +95,6 @@ class Run:
         else:
             self._done.set_exception(failure)
             self._done.exception()  # a turn that was never opened has nobody to hear of it
-        self.started.set()
 
     async def wait(self) -> None:
         """Until it is over. Raises `TurnFailed`. Being cancelled leaves it as it is."""
