@@ -145,7 +145,8 @@ class AHPExtension(ExtensionApp):
         True,
         config=True,
         help="""Whether there are terminals, and messages that begin with `!` run as commands. They run where Jupyter
-        Server's own terminals do, and there are none where it has none (`ServerApp.terminals_enabled`), nor on Windows.""",
+        Server's own terminals do, and there are none where it has none (`ServerApp.terminals_enabled`), nor on Windows.
+        Without them the assistant runs no commands either.""",
     )
     plugins = List(
         Unicode(),
@@ -243,9 +244,11 @@ class AHPExtension(ExtensionApp):
         models = AssistantAgent(parent=self).models
         acp = ACPAgent(parent=self).servers
         pi = PiAgent(parent=self)
+        ptys = self._find_ptys()
         agents = find_agents(
             self.agents,
             models=models,
+            commands=ptys is not None or (os.name == "nt" and self.terminals),
             data_dir=self.data_dir,
             claude=ClaudeAgent(parent=self).trait_values(config=True),
             acp_servers=acp,
@@ -259,7 +262,7 @@ class AHPExtension(ExtensionApp):
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             grants=self._grants,
-            ptys=self._find_ptys(),
+            ptys=ptys,
             attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
             max_message_bytes=self.max_message_bytes,
             closed_chats=self.closed_chats,

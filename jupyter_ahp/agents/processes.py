@@ -24,6 +24,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 log = logging.getLogger(__name__)
 
@@ -175,8 +176,9 @@ class Program:
 class Child:
     """A running program. `start` makes one; `close` ends it and all that it has started."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, pieces: bool = False) -> None:
         self._program = program
+        self._pieces = pieces
         self._process = program.process
         self._loop = asyncio.get_running_loop()
         self._lines: deque[bytes] = deque()
@@ -192,16 +194,30 @@ class Child:
         self._closing: asyncio.Task[None] | None = None
         self.code: int | None = None
         """Its exit code, once it has ended; negative: the signal that ended it."""
-        reading = [self._thread(self._read), self._thread(self._read_errors)]
-        self._thread(self._write)
+        reading = [self._thread(self._read)]
+        if self._process.stderr is not None:
+            reading.append(self._thread(self._read_errors))
+        if self._process.stdin is not None:
+            self._thread(self._write)
         self._thread(self._wait, reading)
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
+        cls,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        pieces: bool = False,
     ) -> Child:
-        """Start a program, found as `find_program` finds it. Raises `NotStarted`."""
-        return cls(await asyncio.to_thread(Program, argv, cwd, environment() if env is None else env))
+        """Start a program, found as `find_program` finds it. Raises `NotStarted`.
+
+        `pieces`: it is none that is spoken to. It has no input, and what it prints, its standard error among it, is read
+        as it comes rather than line by line.
+        """
+        ends = {"errors": subprocess.STDOUT, "typed": subprocess.DEVNULL} if pieces else {}
+        env = environment() if env is None else env
+        return cls(await asyncio.to_thread(partial(Program, argv, cwd, env, **ends)), pieces=pieces)
 
     @property
     def pid(self) -> int:
@@ -222,7 +238,8 @@ class Child:
         self._typed.put(line + b"\n")
 
     async def read(self) -> bytes | None:
-        """Its next line, without the line break; None when it will say nothing more. For one reader at a time."""
+        """Its next line, without the line break, or its next piece; None when it will say nothing more. For one reader at
+        a time."""
         while not self._lines:
             if self._read_all:
                 return None
@@ -282,7 +299,8 @@ class Child:
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as pipe:
-            for lines in _lines_of(pipe.fileno(), self._room):
+            read = _pieces_of if self._pieces else _lines_of
+            for lines in read(pipe.fileno(), self._room):
                 self._tell(self._take, lines)
         self._tell(self._all_read)
 
@@ -346,6 +364,12 @@ def _lines_of(file: int, room: threading.Event) -> Iterator[list[bytes]]:
         begun = [rest]
     if last := b"".join(begun).strip():
         yield [last]
+
+
+def _pieces_of(file: int, room: threading.Event) -> Iterator[list[bytes]]:
+    """What comes, as it comes. Waits while there is no room."""
+    while room.wait() and (chunk := os.read(file, _CHUNK)):
+        yield [chunk]
 
 
 def _kill_marked(mark: str) -> None:

@@ -27,6 +27,7 @@ def find_agents(
     served: Sequence[str] = (),
     *,
     models: Sequence[Mapping[str, Any]] = (),
+    commands: bool = True,
     data_dir: str | Path | None = None,
     claude: Mapping[str, Any] | None = None,
     acp_servers: Mapping[str, Any] | None = None,
@@ -44,6 +45,8 @@ def find_agents(
         is logged.
     models:
         `AssistantAgent.models`.
+    commands:
+        `AHPExtension.terminals`: whether the assistant may run commands.
     data_dir:
         `AHPExtension.data_dir`, where the small model is; None is the default.
     claude:
@@ -65,7 +68,7 @@ def find_agents(
     def assistant() -> Agent:
         from jupyter_ahp.agents.assistant import AssistantAgent
 
-        return AssistantAgent(models=models, data_dir=data_dir)
+        return AssistantAgent(models=models, commands=commands, data_dir=data_dir)
 
     def pi_agent() -> Agent:
         from jupyter_ahp.agents.pi import PiAgent

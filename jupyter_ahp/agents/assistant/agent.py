@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from jupyter_ahp.agents.assistant.history import (
 )
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
 from jupyter_ahp.agents.assistant.sizes import cut, estimated_tokens
+from jupyter_ahp.agents.assistant.tools import Workspace, own_tools
 from jupyter_ahp.agents.assistant.weights import Weights
 from jupyter_ahp.agents.base import (
     Agent,
@@ -34,12 +36,15 @@ from jupyter_ahp.agents.base import (
     Prompt,
     Start,
     Steering,
+    Tool,
     TurnFailed,
     TurnSink,
 )
 
 if TYPE_CHECKING:
     from jupyter_ahp.agents.assistant.runtime import Runtime
+
+log = logging.getLogger(__name__)
 
 STALL_SECONDS: Final = 120.0
 
@@ -83,6 +88,8 @@ class AssistantAgent(Agent):
         How long an API may send nothing at all before the turn fails (and can be resumed).
     backoff_seconds:
         The wait before a busy server is asked again; doubles each time.
+    commands:
+        Whether its models may run commands (`AHPExtension.terminals`); asked first, as all that runs something.
     data_dir:
         Where the small model is, in `models/`; by default the store's default directory.
     environ:
@@ -97,7 +104,7 @@ class AssistantAgent(Agent):
     description = (
         "Talks to a model: OpenAI, Anthropic, Ollama, any OpenAI-compatible server, or a tiny one built in."
     )
-    capabilities = Capabilities(fork=True, steering=True, tools=True)
+    capabilities = Capabilities(fork=True, steering=True, tools=True, several_directories=True)
 
     def __init__(
         self,
@@ -105,12 +112,14 @@ class AssistantAgent(Agent):
         models: Sequence[Mapping[str, Any]] = (),
         stall_seconds: float = STALL_SECONDS,
         backoff_seconds: float = 1.0,
+        commands: bool = True,
         data_dir: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._configured = list(models)
         self._stall_seconds = stall_seconds
         self._backoff_seconds = backoff_seconds
+        self.runs_commands = commands
         self._weights = Weights(Path(data_dir) if data_dir is not None else Path(jupyter_data_dir()) / "ahp")
         self._environ = os.environ if environ is None else environ
         self._runtime: asyncio.Future[Runtime] | None = None
@@ -142,7 +151,7 @@ class AssistantAgent(Agent):
         return Probe(True, models=[endpoint.described() for endpoint in usable], note=note), usable
 
     async def open(self, start: Start) -> Conversation:
-        return AssistantConversation(self, start.directories)
+        return AssistantConversation(self, Workspace(start.directories))
 
     async def close(self) -> None:
         """Close connections and free the small model."""
@@ -173,31 +182,29 @@ class AssistantAgent(Agent):
         prompt: Prompt,
         sink: TurnSink,
         steering: dict[str, Steering],
-        directories: Sequence[str],
+        workspace: Workspace,
     ) -> None:
-        """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`.
-
-        Of what is attached by its path, files in `directories` are read.
-        """
+        """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`."""
         runtime = await self._loaded_runtime(sink)
         sink.activity("Thinking")
         if endpoint.api == "local":
-            await self._answer_small(runtime, endpoint, prompt, sink, steering, directories)
+            await self._answer_small(runtime, endpoint, prompt, sink, steering, workspace.directories)
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
-        files = Files(directories)
+        files = Files(workspace.directories)
         said, own = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
+        tools = all_of(own_tools(workspace, prompt.approvals, commands=self.runs_commands), prompt.tools)
         alone = instructions(INSTRUCTIONS + ALONE, prompt)
         call = Call(
             endpoint,
             endpoint.base_url,
             key,
-            instructions(INSTRUCTIONS + WITH_TOOLS, prompt) if prompt.tools else alone,
+            instructions(INSTRUCTIONS + WITH_TOOLS + place_of(workspace), prompt) if tools else alone,
             said,
             own,
             told=was_told(prompt),
             files=files,
-            tools=prompt.tools,
+            tools=tools,
             instructions_alone=alone,
         )
         await runtime.answer(call, sink, steering)
@@ -278,9 +285,9 @@ async def _settled(loading: asyncio.Future[Runtime]) -> Runtime | BaseException:
 class AssistantConversation(Conversation):
     """One chat. Keeps nothing: each turn brings the chat's history with it."""
 
-    def __init__(self, agent: AssistantAgent, directories: Sequence[str]) -> None:
+    def __init__(self, agent: AssistantAgent, workspace: Workspace) -> None:
         self._agent = agent
-        self._directories = directories
+        self._workspace = workspace
         self._steering: dict[str, Steering] | None = None
         """What the turn that runs was handed and the model has not read, by id (B15); None while none runs."""
 
@@ -288,7 +295,7 @@ class AssistantConversation(Conversation):
         self._steering = {}
         try:
             endpoint = await self._agent.endpoint(prompt.model)
-            await self._agent.answer(endpoint, prompt, sink, self._steering, self._directories)
+            await self._agent.answer(endpoint, prompt, sink, self._steering, self._workspace)
         finally:
             self._steering = None
 
@@ -300,6 +307,24 @@ class AssistantConversation(Conversation):
 
     async def withdraw(self, message_id: str) -> bool:
         return self._steering is not None and self._steering.pop(message_id, None) is not None
+
+
+def place_of(workspace: Workspace) -> str:
+    """Where the model works, for its instructions."""
+    if not workspace.directories:
+        return ""
+    first, *others = workspace.directories
+    place = f"\n\nYou work in the directory {first}: relative paths begin there."
+    return f"{place} You may also use {', '.join(others)}." if others else place
+
+
+def all_of(own: Sequence[Tool], offered: Sequence[Tool]) -> list[Tool]:
+    """What a turn offers its model: the assistant's own, then the others, but for those of a name that is taken."""
+    names = {tool.name for tool in own}
+    for tool in offered:
+        if tool.name in names:
+            log.info("The tool %s is left out: the assistant has one of that name", tool.name)
+    return [*own, *(tool for tool in offered if tool.name not in names)]
 
 
 def _missing_extra(endpoints: Sequence[Endpoint]) -> str:

@@ -13,7 +13,7 @@ import json
 import logging
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -59,8 +59,13 @@ class GuardedTool(Tool):
         """What a call is about to do, for people ("Read a.csv")."""
         return self.title
 
+    async def preview(self, arguments: Mapping[str, Any]) -> ToolResult | Sequence[Json]:
+        """Looked at before a person is asked: the file edits that the call is about to make (AHP 4.3, `FileEdit`); or,
+        for one that cannot be done, its failed result, so that nobody is asked in vain. Does not raise."""
+        return ()
+
     async def call(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
-        allowed = await guard(self, call, arguments, self.approvals, doing=self.doing)
+        allowed = await guard(self, call, arguments, self.approvals, doing=self.doing, preview=self.preview)
         if isinstance(allowed, ToolResult):
             return allowed
         running = asyncio.ensure_future(self.run(call, allowed))
@@ -87,6 +92,7 @@ async def guard(
     *,
     doing: Callable[[Mapping[str, Any]], str],
     key: str | None = None,
+    preview: Callable[[Mapping[str, Any]], Awaitable[ToolResult | Sequence[Json]]] | None = None,
 ) -> Mapping[str, Any] | ToolResult:
     """Up to the point at which the call runs: its arguments, as people left them; else how it ended instead.
 
@@ -101,6 +107,12 @@ async def guard(
     if problem is not None:
         return finish(tool, call, ToolResult(f"Not done: {problem}", failed=True))
     said, shown = doing(arguments), json.dumps(arguments, ensure_ascii=False)
+    edits: Sequence[Json] = ()
+    if preview is not None and approvals.asks(key, tool.effects):
+        looked = await preview(arguments)
+        if isinstance(looked, ToolResult):
+            return finish(tool, call, looked)
+        edits = looked
     if not approvals.asks(key, tool.effects):
         call.run(said, tool_input=shown, by_setting=tool.effects in ("write", "run"))
         return arguments
@@ -111,7 +123,7 @@ async def guard(
 
     with approvals.watched(look):
         answer = await call.confirm(
-            said, title=f"{tool.title}?", tool_input=shown, options=OPTIONS, editable=True
+            said, title=f"{tool.title}?", tool_input=shown, options=OPTIONS, edits=edits, editable=True
         )
     if not answer.approved:
         return ToolResult(_denied(answer), failed=True)
