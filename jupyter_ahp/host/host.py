@@ -277,10 +277,17 @@ class Host:
         return self._add_new(session_id, provider, chat, directories, config, [empty_summary(chat)])
 
     def empty_session(self, chat: Chat) -> Session:
-        """A session like the chat's, for the chat to move to and be its default one (AHP 4.9)."""
+        """A session like the chat's and of its name, for the chat to move to and be its default one (AHP 4.9, T8)."""
         source = chat.session
-        directories = source.state["workingDirectories"]
-        return self._add_new(str(uuid.uuid4()), source.provider, chat.uri, directories, source.config, [])
+        return self._add_new(
+            str(uuid.uuid4()),
+            source.provider,
+            chat.uri,
+            source.state["workingDirectories"],
+            source.config,
+            [],
+            title=chat.summary["title"],
+        )
 
     def _add_new(
         self,
@@ -290,10 +297,12 @@ class Host:
         directories: list[str],
         config: Json,
         chats: list[Json],
+        title: str = "",
     ) -> Session:
         record = SessionRecord(
             id=session_id,
             provider=provider,
+            title=title,
             created_at=clock.now(),
             default_chat=chat,
             marks=status.IS_READ,

@@ -128,7 +128,9 @@ async def test_the_panel_comes_back_when_the_server_does(lab: OpenLab, lab_serve
         await expect(page.panel.root.get_by_text("No connection to the server")).to_be_visible(
             timeout=2 * PATIENCE
         )
-        await page.panel.say("Sent while it was away")
+        # not key by key: JupyterLab's own dialog about the server takes some when it opens
+        await page.panel.composer.fill("Sent while it was away")
+        await page.panel.composer.press("Enter")
         await page.shot("offline")
         await asyncio.to_thread(lab_server.start, 120)
         # Twice: in the message, and in what the echo says of it.

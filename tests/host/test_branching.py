@@ -235,6 +235,7 @@ async def test_U12_a_chat_becomes_a_session_of_its_own(
     result = await client.request("moveChat", channel=NEW, destination={"kind": "newSession"})
     state = await client.subscribe(result["session"])
     assert state["defaultChat"] == NEW
+    assert state["title"] == state["chats"][0]["title"] != "", "it is named with its default chat (T8)"
     assert state["lifecycle"] == "ready"
     assert not state["chats"][0].get("movable")
     assert result["session"] in other.rows
