@@ -305,9 +305,9 @@ class AsyncChat(Window):
         Markdown or HTML, the port of a web app on the server's machine, or whatever shows itself in a notebook. A page
         reaches no network. It is gone with the chat and with the server. Raises `Refused`, in the host's words.
         """
-        return await self.show_drawn(await asyncio.to_thread(shown, value), title, canvas)
+        return await self._show(await asyncio.to_thread(shown, value), title, canvas)
 
-    async def show_drawn(self, drawn: Json, title: str | None, canvas: Canvas | None) -> Canvas:
+    async def _show(self, drawn: Json, title: str | None, canvas: Canvas | None) -> Canvas:
         """The same of what `shown` made of it."""
         await self
         request = {

@@ -309,7 +309,7 @@ class Chat:
         reaches no network. It is gone with the chat and with the server. Raises `Refused`, in the host's words.
         """
         drawn = shown(value)  # here: some things can be drawn on the thread that made them only
-        return self._run(self.async_chat.show_drawn(drawn, title, canvas))
+        return self._run(self.async_chat._show(drawn, title, canvas))
 
     def unshow(self, canvas: Canvas) -> None:
         """Take away what `show` showed. Raises `Refused` when it is gone."""
