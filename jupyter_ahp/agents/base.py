@@ -47,6 +47,8 @@ What you do:
 - One with such a memory says where each turn ended with `sink.resume_point`, in words of its own, and says in its
   capabilities what it can do with that: `fork` (begin a copy of another chat's conversation there) and `rewind` (go on
   there with its own). `Start.at` and `Start.fork` ask for it.
+- A session's settings (`config_schema`) are in `Prompt.config` on each turn; `Conversation.configure` is told of a change at
+  once, and `Start.host.configured` tells of one that the backend made by itself.
 - It may also `delete` conversations, list those that other programs made (`catalogue`) and read them back (`transcript`).
 - `Prompt.blocks` is what the message's attachments became: text, an image, or a path. Say what you could not show.
   `blocks_of(turn["message"])` gives the same for an earlier turn; it reads files: call it in a thread.

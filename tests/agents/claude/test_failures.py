@@ -76,7 +76,7 @@ async def test_what_came_twice_after_a_cut_is_marked(room: Room) -> None:
 async def test_a_killed_cli_is_said_and_the_conversation_goes_on(room: Room) -> None:
     await room.say("my name is Ada\n!!text hello Ada")
     pid = room.pid
-    await room.begin("one\n!!chunks 500 0.02")
+    await room.begin("one\n!!chunks 100 0.02")
     await room.see(lambda: said(room.active).count("c") > 3)
     os.kill(pid, signal.SIGKILL)
     _, turn = await room.ended(2)

@@ -71,7 +71,7 @@ async def test_a_cli_that_is_stopped_and_takes_no_interrupt_is_closed(
     monkeypatch.setattr(conversation, "STOPPED_IN", 0.3)
     await room.say("zero\n!!text 0")
     pid = room.pid
-    await room.begin("one\n!!chunks 500 0.02")
+    await room.begin("one\n!!chunks 100 0.02")
     await room.see(lambda: said(room.active).count("c") > 3)
     os.kill(pid, signal.SIGSTOP)
     await room.stop()
