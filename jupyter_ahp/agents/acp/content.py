@@ -135,9 +135,9 @@ def cut(text: str) -> str:
     return text if more <= 0 else f"{text[:SHOWN]}\n… {more:,} more characters"
 
 
-def edit_of(edit: FileEditToolCallContent) -> Json:
-    """AHP `FileEdit`, with what was there before and what comes after, unless that is much."""
-    uri = Path(edit.path).as_uri() if Path(edit.path).is_absolute() else edit.path
+def edit_of(path: str, edit: FileEditToolCallContent) -> Json:
+    """AHP `FileEdit`, with what was there before and what comes after, unless that is much. The path is absolute."""
+    uri = Path(path).as_uri()
     before, after = _lines(edit.old_text), _lines(edit.new_text)
     changes = list(difflib.unified_diff(before, after, n=0))[2:]
     counts = {
@@ -159,13 +159,13 @@ def _held(text: str) -> str:
     return f"data:text/plain;charset=utf-8;base64,{base64.b64encode(text.encode(errors='replace')).decode()}"
 
 
-def difference(edit: FileEditToolCallContent) -> str:
+def difference(path: str, edit: FileEditToolCallContent) -> str:
     """An edit as a unified diff."""
     lines = difflib.unified_diff(
         _lines(edit.old_text),
         _lines(edit.new_text),
-        edit.path if edit.old_text else "/dev/null",
-        edit.path,
+        path if edit.old_text else "/dev/null",
+        path,
     )
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acp import RequestError
@@ -18,6 +19,7 @@ from jupyter_ahp.agents.base import Conversation, Prompt, Start, TurnFailed, Tur
 from . import words
 from .bridge import Bridge
 from .callbacks import Callbacks
+from .calls import Place
 from .content import blocks_of
 from .session import Session
 from .settings import Learned
@@ -42,9 +44,11 @@ class ACPConversation(Conversation):
         self._learned = learned
         self._turn: Turn | None = None
         self._terminals = Terminals(self._terminal_said)
+        directory = start.directories[0] if start.directories else str(Path.home())
+        self._place = Place(directory, self._terminals)
         self._bridge = Bridge(lambda: self._turn)
         callbacks = Callbacks(self, start.directories, self._terminals)
-        self._session = Session(server, start, learned, ends, self._bridge, callbacks.handle)
+        self._session = Session(server, start, directory, learned, ends, self._bridge, callbacks.handle)
 
     @property
     def memory(self) -> str | None:
@@ -62,7 +66,7 @@ class ACPConversation(Conversation):
 
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────────────
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
-        turn = self._turn = Turn(sink, prompt, self._terminals, title=self._server.title)
+        turn = self._turn = Turn(sink, prompt, self._place, title=self._server.title)
         try:
             try:
                 await self._run(turn, prompt)
@@ -83,6 +87,7 @@ class ACPConversation(Conversation):
             raise
         finally:
             self._turn = None
+            turn.close()
             if turn.sent:
                 sink.resume_point(prompt.turn_id)
 

@@ -43,6 +43,8 @@ class Reporter:
     def say(self, update: Any) -> None:
         """An update of the session that is no tool call's."""
         match update:
+            case AgentMessageChunk(content=TextContentBlock(text=text)) if "kind" in claude(update):
+                self.sink.notice(text)  # of its program, not of its model
             case AgentMessageChunk(content=TextContentBlock(text=text)):
                 self.sink.markdown(text)
             case AgentMessageChunk(content=ImageContentBlock(data=data, mime_type=kind)):
@@ -93,3 +95,9 @@ class Reporter:
                 cache_read_tokens=usage.cached_read_tokens,
                 meta=self._used,
             )
+
+
+def claude(update: Any) -> Json:
+    """What claude-agent-acp says beside ACP: a tool's own name, whose worker says something, what is no model's word."""
+    said = (update.field_meta or {}).get("claudeCode")
+    return said if isinstance(said, dict) else {}

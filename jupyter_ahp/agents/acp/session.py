@@ -10,7 +10,6 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from acp import RequestError
@@ -58,6 +57,9 @@ Answer = TypeVar("Answer")
 Say = Callable[[str], None]
 """Tells a person something that is worth a line in the turn."""
 
+ANY_MODEL = "default"
+"""What clients are offered of an agent that has not said its models yet."""
+
 _STARTING = "while it was starting"
 
 
@@ -80,6 +82,7 @@ class Session:
         self,
         server: Server,
         start: Start,
+        directory: str,
         learned: Learned,
         ends: dict[str, str],
         bridge: Bridge,
@@ -94,6 +97,7 @@ class Session:
         """What it tells is what was said before."""
         self._server = server
         self._host = start.host
+        self._directory = directory
         self._directories = start.directories
         is_whole = start.at is None or (start.memory is not None and ends.get(start.memory) == start.at)
         self._source = start.memory if start.fork and is_whole else None
@@ -176,10 +180,6 @@ class Session:
     @property
     def _can(self) -> AgentCapabilities:
         return (self.line.info.agent_capabilities if self.line else None) or AgentCapabilities()
-
-    @property
-    def _directory(self) -> str:
-        return self._directories[0] if self._directories else str(Path.home())
 
     async def _go_on(self, line: Line, say: Say) -> None:
         """Go on with the chat's session, or begin one."""
@@ -296,6 +296,10 @@ class Session:
         of_model = next((option.id for option in self._options.values() if option.category == "model"), None)
         if of_model is not None and model is not None:
             chosen[of_model] = model
+            if not self._options[of_model].takes(model) and model != ANY_MODEL:
+                say(
+                    f"{self._server.title} has no model “{model}” any more. It goes on with the one that it has."
+                )
         for key, value in chosen.items():
             option = self._options[key]
             if self._applied.get(key) == value or not option.takes(value):
@@ -303,9 +307,11 @@ class Session:
             self._applied[key] = value
             if option.current == value:
                 continue
+            self._options[key] = option.with_current(value)  # ahead of the agent's own word of it
             try:
                 await self._choose(option, value)
             except RequestError as error:
+                self._options[key] = option
                 why = f"{self._server.title} did not take {option.name} “{value}”: {words.told_by(error)}"
                 log.warning("%s", why)
                 say(f"{why}. It goes on with “{option.current}”.")
@@ -329,8 +335,6 @@ class Session:
                 )
                 said = await line.ask("session_set_config_option", choice, SetSessionConfigOptionResponse)
                 self._options |= options_of(said.config_options, None)
-                return
-        self._options[option.id] = option.with_current(value)
 
     def heard(self, update: Any, say: Say) -> bool:
         """Take in an update of what can be chosen; whether it was one."""

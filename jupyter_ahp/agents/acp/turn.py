@@ -11,9 +11,8 @@ from acp.schema import PermissionOption, PromptResponse, ToolCallProgress, ToolC
 
 from jupyter_ahp.agents.base import Json, Prompt, Tool, ToolCall, ToolResult, TurnFailed, TurnOver, TurnSink
 
-from .calls import Reported, Shown
-from .reporter import Reporter
-from .terminals import Terminals
+from .calls import Place, Reported, Shown
+from .reporter import Reporter, claude
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ _DENY = ("reject_once", "reject_always")
 class Turn:
     """What runs between a prompt and its answer."""
 
-    def __init__(self, sink: TurnSink, prompt: Prompt, terminals: Terminals, *, title: str) -> None:
+    def __init__(self, sink: TurnSink, prompt: Prompt, place: Place, *, title: str) -> None:
         self.sink = sink
         self.tools = {tool.name: tool for tool in prompt.tools}
         self._approvals = prompt.approvals
@@ -39,7 +38,7 @@ class Turn:
         self.over = asyncio.Event()
         """Set with a stop: whoever waits for a person, waits no more."""
         self._title = title
-        self._terminals = terminals
+        self._place = place
         self._reporter = Reporter(sink, title)
         self._workers: dict[str, Reporter] = {}
         """By the id of the call that spawned it."""
@@ -63,7 +62,7 @@ class Turn:
 
     def _reporter_of(self, update: Any) -> Reporter:
         """Where something is told: in the turn, or in the chat of the worker that says it (W1)."""
-        parent = str(_claude(update).get("parentToolUseId"))
+        parent = str(claude(update).get("parentToolUseId"))
         if parent in self._workers:
             return self._workers[parent]
         spawning = self._calls.get(parent)
@@ -85,7 +84,7 @@ class Turn:
             sink = self._reporter_of(update).sink
             tool = self._ours(update)
             early = self._early.pop(tool.name, None) if tool is not None else None
-            known = Shown(early or _begun(sink, tool, update), sink, self._terminals, tool)
+            known = Shown(early or _begun(sink, tool, update), sink, self._place, tool)
             known.taken = early is not None
             self._calls[update.tool_call_id] = known
         known.merge(update)
@@ -111,6 +110,11 @@ class Turn:
                 call.refresh()
 
     # ── its end ──────────────────────────────────────────────────────────────────────────────────────────────
+    def close(self) -> None:
+        """It is over, however it ended."""
+        for call in self._calls.values():
+            call.rest()
+
     def answered(self, answer: PromptResponse) -> None:
         """The prompt was answered: the turn is over. Raises `TurnFailed` when that is no good end."""
         self._reporter.end(answer.usage)
@@ -139,10 +143,11 @@ class Turn:
         """The id of the option that a person chose; None when the turn is over, and for a denial without an option."""
         try:
             asked = self._shown(update)
+            asked.rest()
             if asked.tool is not None:
                 return _option(options, _APPROVE)  # our tools ask by themselves, where they have to
             if not self._asks(asked):
-                asked.call.run(asked.title, tool_input=asked.tool_input, by_setting=True)
+                asked.run(by_setting=True)
                 return _option(options, _APPROVE)
             async with asked.asking:
                 return await self._until_over(self._ask(asked, options))
@@ -198,14 +203,9 @@ class Turn:
 def _begun(sink: TurnSink, tool: Tool | None, update: Reported) -> ToolCall:
     if tool is not None:
         return sink.tool(tool.name, title=tool.title, contributor=tool.contributor)
-    name = str(_claude(update).get("toolName") or update.kind or "tool")
-    return sink.tool(name, title=update.title or name)
-
-
-def _claude(update: Any) -> Json:
-    """What claude-agent-acp says beside ACP: the tool's own name, and which call's worker something is of."""
-    said = (update.field_meta or {}).get("claudeCode")
-    return said if isinstance(said, dict) else {}
+    own = claude(update).get("toolName")
+    name = str(own or update.kind or "tool")
+    return sink.tool(name, title=name if own else update.title or name)
 
 
 def _offered(option: PermissionOption) -> Json:

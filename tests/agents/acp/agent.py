@@ -200,7 +200,11 @@ class Agent:
         )
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
-        self.sessions[session_id].mode = mode_id
+        session = self.sessions[session_id]
+        session.mode = mode_id
+        await self.tell(
+            session, CurrentModeUpdate(session_update="current_mode_update", current_mode_id=mode_id)
+        )
         return SetSessionModeResponse()
 
     async def set_config_option(
@@ -323,7 +327,8 @@ class Agent:
 
     async def do_write(self, session: Session, call_id: str, arguments: Json) -> str:
         path, text = Path(session.cwd) / arguments["path"], arguments["text"]
-        diff = helpers.tool_diff_content(str(path), text, path.read_text() if path.exists() else None)
+        old = path.read_text() if path.exists() else None
+        diff = helpers.tool_diff_content(arguments["path"], text, old)  # as claude-agent-acp has it at first
         title, place = f"Write {arguments['path']}", [ToolCallLocation(path=str(path))]
         await self.begin(
             session,
@@ -421,6 +426,7 @@ class Agent:
 
     async def do_deaf(self, session: Session, call_id: str, arguments: Json) -> str:
         session.deaf = True
+        await self.begin(session, call_id, "Sleep", kind="other", status="pending", raw_input=arguments)
         (Path(session.cwd) / "deaf").touch()
         await asyncio.sleep(arguments["seconds"])
         return "Slept."

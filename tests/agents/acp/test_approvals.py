@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.agents.acp.conftest import MakeRoom
-from tests.agents.acp.room import SESSION, Room, calls_of
+from tests.agents.acp.room import SESSION, Room, calls_of, notices_of
 from tests.host.harness import quiet
 
 WRITE = '!!tool write {"path": "a.txt", "text": "new\\n"}'
@@ -89,6 +89,7 @@ async def test_a_mode_that_asks_nobody_is_chosen_in_the_session(make_room: MakeR
     await room.client.do("ahp-session:/s", "session/configChanged", config={"mode": "auto"})
     turn = await room.say(f"{WRITE}\n!!text done")
     assert calls_of(turn)[0]["confirmed"] == "not-needed"
+    assert notices_of(turn) == [], "the agent says again what a person has chosen"
     await room.client.do("ahp-session:/s", "session/configChanged", config={"mode": "ask"})
     await room.client.start(room.chat, f"{WRITE}\n!!text done")
     await room.answer(await room.asked(), True)
@@ -103,6 +104,6 @@ async def test_what_a_setting_lets_run_is_not_asked_about(room: Room) -> None:
     await room.client.do(SESSION, "session/configChanged", config={"approvals": "auto"})
     await room.until(lambda: not room.client.running(room.chat))
     turn = await room.say('!!tool write {"path": "b.txt", "text": "b"}\n!!text done')
-    assert calls_of(turn)[0]["confirmed"] != "user-action"
+    assert calls_of(turn)[0]["confirmed"] == "setting"
     assert (room.folder / "a.txt").read_text() == "new\n"
     assert (room.folder / "b.txt").read_text() == "b"

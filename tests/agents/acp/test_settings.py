@@ -66,6 +66,9 @@ async def test_a_model_that_it_will_not_take_is_told_and_the_turn_runs(room: Roo
         "Puppet did not take Model “no-such-model”: Invalid params: there is no such model. It goes on with “mock-model”."
     ]
     assert answer_of(turn) == "one"
+    assert notices_of(await room.say("!!text two", model={"id": "default"})) == []
+    turn = await room.say("!!text three", model={"id": "gone"})
+    assert notices_of(turn) == ["Puppet has no model “gone” any more. It goes on with the one that it has."]
 
 
 async def test_a_mode_that_the_agent_changes_is_told_and_not_taken_back(room: Room) -> None:

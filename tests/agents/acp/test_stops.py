@@ -62,6 +62,8 @@ async def test_one_that_does_not_take_it_in_is_ended_and_goes_on_with_its_memory
     await room.say("!!text remember")
     await room.client.start(room.chat, '!!tool deaf {"seconds": 1000}\n!!text done')
     await room.until((room.folder / "deaf").exists)
+    await room.until(lambda: room.calls("running"))
+    assert room.calls("running")[0]["toolInput"] == '{"seconds": 1000}', "though it never says that it runs"
     pid = room.pid
     before = time.monotonic()
     await room.cancel()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jupyter_ahp.agents.acp.bridge import Bridge
+from jupyter_ahp.agents.acp.calls import Place
 from jupyter_ahp.agents.acp.terminals import Terminals
 from jupyter_ahp.agents.acp.turn import Turn
 from jupyter_ahp.agents.base import ImageBlock, Json, Prompt, Tool, ToolCall, ToolResult
@@ -111,7 +112,7 @@ class Bench:
         self.sink = RecordingSink()
         self.terminals = Terminals(lambda terminal_id: None)
         self.turn: Turn | None = Turn(
-            self.sink, Prompt("t1", "", tools=[Adder()]), self.terminals, title="Puppet"
+            self.sink, Prompt("t1", "", tools=[Adder()]), Place("/", self.terminals), title="Puppet"
         )
         self.bridge = Bridge(lambda: self.turn)
 
