@@ -233,8 +233,13 @@ class AHPExtension(ExtensionApp):
                 (r"ahp/canvas/([\w-]+)(/page)?", CanvasHandler, canvas),
             ]
         )
-        if can_show_apps():
-            self.handlers.append((r"ahp/canvas/([\w-]+)/app/(.*)", app_handler(), canvas))
+        self._shows_apps = can_show_apps()
+        if self._shows_apps:
+            try:
+                self.handlers.append((r"ahp/canvas/([\w-]+)/app/(.*)", app_handler(), canvas))
+            except (ImportError, AttributeError):
+                self._shows_apps = False
+                self.log.exception("jupyter-server-proxy cannot be used, so canvases show no web apps.")
 
     def _make_host(self) -> Host:
         from .agents.registry import find_agents
@@ -258,7 +263,7 @@ class AHPExtension(ExtensionApp):
         options = HostOptions(
             default_agent=self.default_agent,
             served=self.agents,
-            shows_apps=can_show_apps(),
+            shows_apps=self._shows_apps,
             default_directory=os.path.abspath(self._server.root_dir),
             version=__version__,
             grants=self._grants,

@@ -198,7 +198,7 @@ def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...
         case "subscribe":
             return to_read(content["channel"])
         case "x-jupyter-ahp/show":
-            if content.get("path") is not None:
+            if content.get("path") is not None or content.get("port") is not None:
                 needed += ("resource:read",)
         case "createChat":
             if content.get("initialMessage") is not None:

@@ -1,6 +1,6 @@
 """What Python has shown in a chat: `x-jupyter-ahp/show`, ours, beyond the protocol. V4, P3.
 
-A plugin draws it. Whoever may send messages may ask for it; a file is read for those who may read files.
+A plugin draws it. Whoever may send messages may ask for it; a file or an app of this machine is shown by those who may read files.
 """
 
 from __future__ import annotations

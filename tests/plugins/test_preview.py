@@ -348,6 +348,7 @@ async def test_P3_whoever_may_send_may_show_and_reads_no_file_for_it_that_they_m
     assert await clients["ben"].request(SHOW, channel=chat, html="x")
     assert await clients["ana"].request(SHOW, channel=chat, path="a.txt")
     assert (await clients["ben"].fails(SHOW, channel=chat, path="a.txt")).code == -32009
+    assert (await clients["ben"].fails(SHOW, channel=chat, port=8050)).code == -32009
     assert (await clients["cleo"].fails(SHOW, channel=chat, html="x")).code == -32009
     for client in clients.values():
         await client.drop()
