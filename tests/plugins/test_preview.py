@@ -132,6 +132,14 @@ async def test_a_long_table_shows_its_beginning_and_says_so(
     assert ("1,000 of 1,001 rows" in page) == (rows > 1000)
 
 
+async def test_a_folder_named_like_a_port_is_a_folder(client: WireClient, chat: str, folder: Path) -> None:
+    (folder / "2024").mkdir()
+    (folder / "2024" / "a.txt").write_text("in it")
+    (folder / "8050").write_text("a file")
+    assert "in it" in await shown(client, chat, "/preview 2024/a.txt")
+    assert "a file" in await shown(client, chat, "/preview ./8050")
+
+
 async def test_text_is_shown_as_text(client: WireClient, chat: str, folder: Path) -> None:
     (folder / "script.py").write_text("if 1 < 2:\n    pass")
     assert "<pre>if 1 &lt; 2:\n    pass</pre>" in await shown(client, chat, "/preview script.py")

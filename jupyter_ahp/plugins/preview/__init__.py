@@ -27,7 +27,10 @@ from jupyter_ahp.plugins import (
 from .files import Unshown, find, page_of_file
 from .pages import page_of_html, page_of_markdown
 
-_LOCAL: Final = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])?:?(\d{1,5})(/\S*)?")
+# A port, or an address on this machine; `2024/sales.csv` is a file.
+_LOCAL: Final = re.compile(
+    r"(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\]):(?P<of>\d{1,5})(?P<path>/\S*)?|:?(?P<port>\d{1,5})"
+)
 _FOR_MODELS: Final = (
     "Show the person something beside the chat: a file, by its path (HTML, Markdown, a picture, CSV or text), or a web app "
     "that runs on this machine, by its port. Give one of the two. An HTML file is shown without any network: it has to hold "
@@ -135,7 +138,7 @@ class Preview:
         """Raises `Unshown`."""
         local = None if is_path else _LOCAL.fullmatch(asked)
         if local is not None:
-            return await _app(int(local[1]), local[2] or "/")
+            return await _app(int(local["of"] or local["port"]), local["path"] or "/")
 
         def look() -> _Page:
             path = find(asked, directories)
