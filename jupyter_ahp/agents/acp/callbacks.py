@@ -156,7 +156,7 @@ class Callbacks:
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────
     async def _create(self, params: Any) -> CreateTerminalResponse:
         asked = CreateTerminalRequest.model_validate(params)
-        cwd = self._inside(asked.cwd or self._directories[0])
+        cwd = self._inside(asked.cwd or next(iter(self._directories), os.sep))
         env = {variable.name: variable.value for variable in asked.env or ()}
         try:
             terminal_id = await self._terminals.start(

@@ -163,7 +163,8 @@ class Learned:
         if options:
             self.options = dict(options)
         if commands is not None:
-            self.commands = [_command(command) for command in commands]
+            # "memory show" is one of "memory", and no word that a message can begin with.
+            self.commands = [_command(command) for command in commands if len(command.name.split()) == 1]
         if vision is not None:
             self.vision = vision
         if self._kept() != before and self.path is not None:

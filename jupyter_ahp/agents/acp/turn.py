@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
@@ -13,8 +12,6 @@ from jupyter_ahp.agents.base import Json, Prompt, Tool, ToolCall, ToolResult, Tu
 
 from .calls import Place, Reported, Shown
 from .reporter import Reporter, claude
-
-log = logging.getLogger(__name__)
 
 OURS = "jupyter"
 """What agents know the server by through which they reach the tools of a turn."""

@@ -44,8 +44,9 @@ _HINTS: Mapping[str, tuple[str, str]] = {
 def of_error(server: Server, error: RequestError) -> TurnFailed:
     """A turn that failed because the agent answered with an error."""
     said = told_by(error)
-    status = _STATUS.search(said)
-    hint = (_HINTS.get(status[1]) or _HINTS[status[1][0]]) if status else None
+    found = _STATUS.search(said)
+    status = str(error.code) if 400 <= error.code < 600 else found[1] if found else ""
+    hint = _HINTS.get(status) or _HINTS.get(status[:1])
     kind, advice = hint or ("agentFailed", "Nothing that was said before is lost.")
     sentence = said.rstrip(".") or f"error {error.code}, without a word about it"
     return TurnFailed(
@@ -59,7 +60,7 @@ def of_error(server: Server, error: RequestError) -> TurnFailed:
 def told_by(error: RequestError) -> str:
     """What the agent says of its error; ACP puts that into its data, in no fixed place."""
     found = _text(error.data)
-    message = str(error)
+    message = _unpacked(str(error), 0)
     if not found:
         return message
     return found if message in ("", "Internal error", "Error") or message in found else f"{message}: {found}"

@@ -193,7 +193,9 @@ class Agent:
         await self.client.session_update(session.id, update)
 
     async def tell_commands(self, session: Session) -> None:
-        commands = [AvailableCommand(name="shout", description="Says it louder")]
+        commands = [
+            AvailableCommand(name=name, description="Says it louder") for name in ("shout", "shout twice")
+        ]
         await self.tell(
             session,
             AvailableCommandsUpdate(session_update="available_commands_update", available_commands=commands),
