@@ -46,6 +46,14 @@ class AssistantAgent(Configurable):
         (OPENAI_API_KEY with OPENAI_BASE_URL, ANTHROPIC_API_KEY, a running Ollama), else the small local model.""",
     )
 
+    mcp_servers = Dict(
+        config=True,
+        help="""MCP servers for all chats of the assistant, by name, as in the `mcpServers` of a `.mcp.json`:
+        {"docs": {"command": "docs-server", "args": ["--stdio"], "env": {"KEY": "${MY_KEY}"}}, "search": {"url":
+        "https://example.org/mcp", "headers": {"Authorization": "Bearer ${MY_TOKEN}"}}}. Those that the `.mcp.json` of a
+        chat's directory names are started as well, once a person has allowed that in the session.""",
+    )
+
 
 class ClaudeAgent(Configurable):
     """Configuration of Claude, which runs by the Claude Agent SDK."""
@@ -246,13 +254,14 @@ class AHPExtension(ExtensionApp):
         from .host.host import Host, HostOptions
         from .store.files import FileStore
 
-        models = AssistantAgent(parent=self).models
+        assistant = AssistantAgent(parent=self)
         acp = ACPAgent(parent=self).servers
         pi = PiAgent(parent=self)
         ptys = self._find_ptys()
         agents = find_agents(
             self.agents,
-            models=models,
+            models=assistant.models,
+            mcp_servers=assistant.mcp_servers,
             commands=ptys is not None or (os.name == "nt" and self.terminals),
             data_dir=self.data_dir,
             claude=ClaudeAgent(parent=self).trait_values(config=True),

@@ -27,6 +27,7 @@ def find_agents(
     served: Sequence[str] = (),
     *,
     models: Sequence[Mapping[str, Any]] = (),
+    mcp_servers: Mapping[str, Any] | None = None,
     commands: bool = True,
     data_dir: str | Path | None = None,
     claude: Mapping[str, Any] | None = None,
@@ -45,6 +46,8 @@ def find_agents(
         is logged.
     models:
         `AssistantAgent.models`.
+    mcp_servers:
+        `AssistantAgent.mcp_servers`.
     commands:
         `AHPExtension.terminals`: whether the assistant may run commands.
     data_dir:
@@ -68,7 +71,7 @@ def find_agents(
     def assistant() -> Agent:
         from jupyter_ahp.agents.assistant import AssistantAgent
 
-        return AssistantAgent(models=models, commands=commands, data_dir=data_dir)
+        return AssistantAgent(models=models, mcp_servers=mcp_servers, commands=commands, data_dir=data_dir)
 
     def pi_agent() -> Agent:
         from jupyter_ahp.agents.pi import PiAgent

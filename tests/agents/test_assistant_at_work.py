@@ -9,71 +9,12 @@ from pathlib import Path
 import pytest
 
 from jupyter_ahp.agents.assistant import AssistantAgent
-from jupyter_ahp.host.ports import Json
-from jupyter_ahp.store.memory import MemoryStore
 from tests.agents.conftest import MakeAssistant
-from tests.host.harness import ROOT, WireClient, agree, answer_of, message, quiet, started, until
+from tests.agents.desk import PATIENCE, Desk, at_desk
+from tests.host.harness import answer_of, message, until
 from tests.mock_model import MockModel
 
-SESSION = "ahp-session:/work"
 WRITE = '!!tool write_file {"path": "a.txt", "content": "new"}\n!!text Written.'
-
-
-PATIENCE = 60.0
-"""The first turn imports the model library, which takes seconds."""
-
-
-def _asks(call: Json) -> bool:
-    return call["status"] == "pending-confirmation"
-
-
-class Desk:
-    """A session in a directory, and a person who answers."""
-
-    def __init__(self, client: WireClient, other: WireClient, model: MockModel, directory: Path) -> None:
-        self.client = client
-        self.other = other
-        self.model = model
-        self.directory = directory
-        self.chat = ""
-
-    async def enter(self) -> None:
-        for watcher in (self.client, self.other):
-            await watcher.initialize(ROOT)
-        where = [self.directory.as_uri()]
-        await self.client.request(
-            "createSession", channel=SESSION, provider="assistant", workingDirectories=where
-        )
-        for watcher in (self.client, self.other):
-            self.chat = (await watcher.subscribe(SESSION))["defaultChat"]
-            await watcher.subscribe(self.chat)
-
-    async def asked(self) -> Json:
-        """The call that waits for an answer."""
-        await until(lambda: any(map(_asks, self.client.calls(self.chat))), PATIENCE)
-        return next(filter(_asks, self.client.calls(self.chat)))
-
-    async def answer(self, option: str, reason: str | None = None) -> None:
-        approved = option != "deny"
-        how: Json = {"confirmed": "user-action"} if approved else {"reason": "denied"}
-        if reason is not None:
-            how["reasonMessage"] = reason
-        await self.client.of_call(
-            self.chat, "chat/toolCallConfirmed", approved=approved, selectedOptionId=option, **how
-        )
-
-    async def ended(self, turns: int = 1) -> Json:
-        """The last turn, when that many ended and none runs."""
-        state = self.client.state
-        await until(
-            lambda: len(state(self.chat)["turns"]) == turns and not self.client.running(self.chat), PATIENCE
-        )
-        last: Json = state(self.chat)["turns"][-1]
-        return last
-
-    def results(self, request: int = -1) -> list[str]:
-        """What the model was told that its calls said."""
-        return [text for role, text in self.model.requests[request].texts if role == "tool"]
 
 
 @pytest.fixture
@@ -81,15 +22,8 @@ async def desk(tmp_path: Path, make_assistant: MakeAssistant, model: MockModel) 
     directory = tmp_path / "work"
     directory.mkdir()
     entry = {"id": "mock", "name": "Mock", "base_url": model.base_url, "model": model.model}
-    host = await started(MemoryStore(), make_assistant(models=[entry], backoff_seconds=0.3))
-    desk = Desk(WireClient(host), WireClient(host), model, directory)
-    await desk.enter()
-    yield desk
-    await quiet(host)
-    await agree(host, desk.client, desk.other)
-    for connection in tuple(host.connections):
-        await connection.closed()
-    await host.stop()
+    async with at_desk(make_assistant(models=[entry], backoff_seconds=0.3), model, directory) as desk:
+        yield desk
 
 
 async def test_the_model_is_told_where_it_works_and_what_it_has(desk: Desk) -> None:

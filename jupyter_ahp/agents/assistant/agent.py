@@ -24,6 +24,8 @@ from jupyter_ahp.agents.assistant.history import (
     left_out,
     was_told,
 )
+from jupyter_ahp.agents.assistant.mcp.config import parse
+from jupyter_ahp.agents.assistant.mcp.servers import Servers
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
 from jupyter_ahp.agents.assistant.sizes import cut, estimated_tokens
 from jupyter_ahp.agents.assistant.tools import Workspace, own_tools
@@ -88,6 +90,8 @@ class AssistantAgent(Agent):
         How long an API may send nothing at all before the turn fails (and can be resumed).
     backoff_seconds:
         The wait before a busy server is asked again; doubles each time.
+    mcp_servers:
+        `AssistantAgent.mcp_servers`: MCP servers for all chats, as `mcpServers` of a `.mcp.json`.
     commands:
         Whether its models may run commands (`AHPExtension.terminals`); asked first, as all that runs something.
     data_dir:
@@ -112,6 +116,7 @@ class AssistantAgent(Agent):
         models: Sequence[Mapping[str, Any]] = (),
         stall_seconds: float = STALL_SECONDS,
         backoff_seconds: float = 1.0,
+        mcp_servers: Mapping[str, Any] | None = None,
         commands: bool = True,
         data_dir: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
@@ -120,6 +125,7 @@ class AssistantAgent(Agent):
         self._stall_seconds = stall_seconds
         self._backoff_seconds = backoff_seconds
         self.runs_commands = commands
+        self._mcp_servers = parse(mcp_servers or {}, where="AssistantAgent.mcp_servers")
         self._weights = Weights(Path(data_dir) if data_dir is not None else Path(jupyter_data_dir()) / "ahp")
         self._environ = os.environ if environ is None else environ
         self._runtime: asyncio.Future[Runtime] | None = None
@@ -151,7 +157,8 @@ class AssistantAgent(Agent):
         return Probe(True, models=[endpoint.described() for endpoint in usable], note=note), usable
 
     async def open(self, start: Start) -> Conversation:
-        return AssistantConversation(self, Workspace(start.directories))
+        servers = Servers(self._mcp_servers, start.directories, self._environ)
+        return AssistantConversation(self, Workspace(start.directories), servers)
 
     async def close(self) -> None:
         """Close connections and free the small model."""
@@ -183,6 +190,7 @@ class AssistantAgent(Agent):
         sink: TurnSink,
         steering: dict[str, Steering],
         workspace: Workspace,
+        servers: Servers,
     ) -> None:
         """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`."""
         runtime = await self._loaded_runtime(sink)
@@ -193,7 +201,9 @@ class AssistantAgent(Agent):
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
         files = Files(workspace.directories)
         said, own = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
-        tools = all_of(own_tools(workspace, prompt.approvals, commands=self.runs_commands), prompt.tools)
+        own_and_mcp = own_tools(workspace, prompt.approvals, commands=self.runs_commands)
+        own_and_mcp += await servers.tools(prompt, sink)
+        tools = all_of(own_and_mcp, prompt.tools)
         alone = instructions(INSTRUCTIONS + ALONE, prompt)
         call = Call(
             endpoint,
@@ -285,9 +295,10 @@ async def _settled(loading: asyncio.Future[Runtime]) -> Runtime | BaseException:
 class AssistantConversation(Conversation):
     """One chat. Keeps nothing: each turn brings the chat's history with it."""
 
-    def __init__(self, agent: AssistantAgent, workspace: Workspace) -> None:
+    def __init__(self, agent: AssistantAgent, workspace: Workspace, servers: Servers) -> None:
         self._agent = agent
         self._workspace = workspace
+        self._servers = servers
         self._steering: dict[str, Steering] | None = None
         """What the turn that runs was handed and the model has not read, by id (B15); None while none runs."""
 
@@ -295,7 +306,7 @@ class AssistantConversation(Conversation):
         self._steering = {}
         try:
             endpoint = await self._agent.endpoint(prompt.model)
-            await self._agent.answer(endpoint, prompt, sink, self._steering, self._workspace)
+            await self._agent.answer(endpoint, prompt, sink, self._steering, self._workspace, self._servers)
         finally:
             self._steering = None
 
@@ -307,6 +318,9 @@ class AssistantConversation(Conversation):
 
     async def withdraw(self, message_id: str) -> bool:
         return self._steering is not None and self._steering.pop(message_id, None) is not None
+
+    async def close(self) -> None:
+        await self._servers.close()
 
 
 def place_of(workspace: Workspace) -> str:
