@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import logging
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -18,8 +17,6 @@ from .settings import Learned
 
 if TYPE_CHECKING:
     from .conversation import ACPConversation
-
-log = logging.getLogger(__name__)
 
 _INSTALL = "Install `pip install 'jupyter-ahp[acp]'` into the server's environment and restart it."
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+_IDLE = 600.0  # seconds without a word, after which a process that can be done without ends
+
+
 class _Stopped(Exception):
     """A person stopped the turn before its prompt was sent (B2)."""
 
@@ -43,6 +46,8 @@ class ACPConversation(Conversation):
         self._server = server
         self._learned = learned
         self._turn: Turn | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._resting: asyncio.Task[None] | None = None
         self._terminals = Terminals(self._terminal_said)
         directory = start.directories[0] if start.directories else str(Path.home())
         self._place = Place(directory, self._terminals)
@@ -68,6 +73,7 @@ class ACPConversation(Conversation):
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         turn = self._turn = Turn(sink, prompt, self._place, title=self._server.title)
         try:
+            await self._wake()
             try:
                 await self._run(turn, prompt)
             except TurnFailed as failure:
@@ -90,6 +96,7 @@ class ACPConversation(Conversation):
             turn.close()
             if turn.sent:
                 sink.resume_point(prompt.turn_id)
+            self._rest_later()
 
     async def _run(self, turn: Turn, prompt: Prompt) -> None:
         def step() -> None:
@@ -129,12 +136,35 @@ class ACPConversation(Conversation):
         await self._session.apply(config, self._say)
 
     async def close(self) -> None:
+        await self._wake()
         await self._hang_up()
         await self._bridge.close()
 
     async def _hang_up(self) -> None:
-        await self._terminals.close()
-        await self._session.hang_up()
+        try:
+            await self._terminals.close()
+        finally:
+            await self._session.hang_up()
+
+    # ── between two turns ────────────────────────────────────────────────────────────────────────────────────
+    def _rest_later(self) -> None:
+        """A process takes hundreds of megabytes, in many agents: one that is not used for long ends."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(_IDLE, self._rest)
+
+    def _rest(self) -> None:
+        self._idle = None
+        if self._turn is None and self._session.comes_back:
+            self._resting = asyncio.create_task(self._hang_up())
+
+    async def _wake(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._resting is not None:
+            await asyncio.shield(self._resting)
+            self._resting = None
 
     # ── what it says ─────────────────────────────────────────────────────────────────────────────────────────
     def updated(self, session_id: str, update: Any) -> None:
@@ -143,6 +173,8 @@ class ACPConversation(Conversation):
             return
         if self._turn is None or self._session.loading:
             log.debug("%s said something behind a turn: %s", self._server.title, type(update).__name__)
+            if self._idle is not None:
+                self._rest_later()
             return
         self._turn.update(update)
 

@@ -163,8 +163,10 @@ class Line:
 
     async def close(self) -> None:
         """End the program and what it has started. Whoever waits for an answer gets a `ConnectionError`."""
-        await self._connection.close()
-        await self._child.close()
+        try:
+            await self._connection.close()
+        finally:
+            await self._child.close()
 
 
 class _Lines:

@@ -173,6 +173,13 @@ class Session:
             await self.line.cancel(self.id)
 
     @property
+    def comes_back(self) -> bool:
+        """Whether another process can go on with it."""
+        sessions = self._can.session_capabilities
+        resumes = sessions is not None and sessions.resume is not None
+        return self._ready and not self.is_new and (resumes or bool(self._can.load_session))
+
+    @property
     def takes(self) -> PromptCapabilities:
         """What a prompt may have in it."""
         return self._can.prompt_capabilities or PromptCapabilities()

@@ -100,6 +100,31 @@ async def test_an_agent_that_cannot_go_on_is_told_what_was_said(
     await room.leave()
 
 
+async def test_one_that_is_not_used_for_long_ends_and_comes_back(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await room.say("!!text first")
+    monkeypatch.setattr("jupyter_ahp.agents.acp.conversation._IDLE", 0.01)
+    await room.say("!!text remember")
+    await room.until(lambda: room.conversation.pid is None)
+    await room.say("!!text on")
+    assert room.told()[-3:] == ["!!text remember", "remember", "!!text on"]
+
+
+async def test_one_that_could_not_go_on_is_left_as_it_is(
+    make_room: MakeRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = await make_room(env={"AGENT_WITHOUT": "load"})
+    await room.say("!!text first")
+    pid = room.pid
+    monkeypatch.setattr("jupyter_ahp.agents.acp.conversation._IDLE", 0.0)
+    await room.say("!!text remember")
+    await room.until(lambda: room.conversation._idle is None)
+    await room.say("!!text on")
+    assert room.pid == pid
+    await room.leave()
+
+
 @linux
 async def test_nothing_is_left_of_a_chat_that_was_closed_or_of_a_server_that_stopped(
     make_room: MakeRoom,
