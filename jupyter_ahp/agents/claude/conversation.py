@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from claude_agent_sdk import (
     AssistantMessage,
-    ClaudeAgentOptions,
     ConversationResetMessage,
     PermissionResult,
     ResultMessage,
@@ -24,6 +23,7 @@ from claude_agent_sdk import (
     TaskStartedMessage,
     TaskUpdatedMessage,
     ToolPermissionContext,
+    ToolUseBlock,
     UserMessage,
 )
 
@@ -37,22 +37,17 @@ from jupyter_ahp.agents.base import (
     TurnFailed,
     TurnSink,
 )
-from jupyter_ahp.agents.claude import failures, permissions, prompts, sessions, tools
-from jupyter_ahp.agents.claude.line import LONGEST, Line
+from jupyter_ahp.agents.claude import failures, permissions, prompts, sessions
+from jupyter_ahp.agents.claude.program import Learned, Program
 from jupyter_ahp.agents.claude.reporter import Registry, Reporter
 from jupyter_ahp.agents.claude.runs import Run
-from jupyter_ahp.agents.claude.settings import EFFORTS, Settings
+from jupyter_ahp.agents.claude.settings import Settings
 from jupyter_ahp.agents.claude.workers import Workers
-from jupyter_ahp.agents.processes import Deaths
 
 log = logging.getLogger(__name__)
 
 STOPPED_IN: Final = 2.0
 """Seconds that the CLI has to be through with an interrupt."""
-INSTRUCTIONS: Final = (
-    "You talk with a person in a chat in Jupyter, beside their notebooks. They read Markdown: code in fenced blocks that "
-    "name their language, formulas as LaTeX between $ or $$."
-)
 _TURNS: Final = uuid.UUID("5a1f6ab4-41c0-4b8a-9be6-3c6f1f0f2d57")
 
 
@@ -64,52 +59,51 @@ def prompt_id(turn_id: str) -> str:
 class ClaudeConversation(Conversation):
     """One chat. `learned` is told what a CLI says of itself when it was started."""
 
-    def __init__(self, settings: Settings, start: Start, learned: Any) -> None:
+    def __init__(self, settings: Settings, start: Start, learned: Learned) -> None:
         self._settings = settings
         self._start = start
-        self._learned = learned
-        self._memory = start.memory if start.memory is not None and not start.fork else str(uuid.uuid4())
-        self._fork_of = start.memory if start.fork else None
-        self._at = start.at
         self._registry = Registry()
+        self._program = Program(
+            settings,
+            start,
+            self._registry,
+            heard=self._heard,
+            lost=self._lost,
+            may=self._may,
+            learned=learned,
+        )
         self._workers = Workers(self._registry, start.host, lambda: self._tools, self._stop_task)
-        self._line: Line | None = None
         self._runs: list[Run] = []
         """In the order in which the CLI was handed them."""
         self._active: Run | None = None
         """The host's turn that runs."""
         self._current: Run | None = None
         """Whose turn of the CLI's is running, as far as it has said."""
+        self._names = False
+        """The CLI says which prompts its turns took in."""
         self._seen: set[str] = set()
         """Messages that were shown: after a compaction the CLI says some again."""
         self._tools: dict[str, Tool] = {}
         self._approvals = Approvals()
-        self._signature = ""
-        self._config: Mapping[str, Any] = start.config
-        self._mode = ""
-        self._model: str | None = settings.model or None
-        self._effort = ""
-        self._anew = False
-        """The next turn needs another CLI: a setting changed that this one cannot heed."""
         self._cost = 0.0
-        self._deaths = Deaths()
+        """What the running CLI says it has cost so far."""
         self._idle: asyncio.TimerHandle | None = None
-        self._connecting: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
         self._resting: asyncio.Task[None] | None = None
-        self._names = False
-        """The CLI says which prompts its turns took in."""
 
     @property
     def memory(self) -> str | None:
-        return self._memory
+        return self._program.memory
 
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────────────
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         self._wake()
+        self._tools = {tool.name: tool for tool in prompt.tools}
+        self._approvals = prompt.approvals
         try:
-            line = await self._ready(prompt, sink)
-            content, name = await self._said(prompt)
+            line = await self._program.ready(prompt, sink, busy=self._workers.busy)
+            content, name = await self._said(prompt, sink)
+            if line is not self._program.line:
+                raise failures.of_death(None, line.stderr)
             run = Run(name)
             run.attach(Reporter(sink, self._registry, self._tools))
             if self._current is not None and self._current.reporter is None and not self._current.deaf:
@@ -121,14 +115,19 @@ class ClaudeConversation(Conversation):
         finally:
             self._rest()
 
-    async def _said(self, prompt: Prompt) -> tuple[list[Any], str]:
+    async def _said(self, prompt: Prompt, sink: TurnSink) -> tuple[list[Any], str]:
         """What is handed over, and its uuid. A turn that is gone on with may not have reached the CLI at all."""
         name = prompt_id(prompt.turn_id)
-        if prompt.resumed and await asyncio.to_thread(
-            sessions.holds, self._settings.home, self._memory, name
-        ):
-            return prompts.of_resumed(prompt), str(uuid.uuid4())
-        return prompts.of_turn(prompt), str(uuid.uuid4()) if prompt.resumed else name
+        home, memory = self._settings.home, self._program.memory
+        if prompt.resumed and await asyncio.to_thread(sessions.holds, home, memory, name):
+            return prompts.of_resumed(), str(uuid.uuid4())
+        content = prompts.of_turn(prompt)
+        if self._program.knows_nothing and prompt.history:
+            sink.notice(
+                "Claude does not keep this conversation any more. It was told the end of what was said."
+            )
+            content = [*prompts.of_history(prompt.history), *content]
+        return content, str(uuid.uuid4()) if prompt.resumed else name
 
     async def _answered_in(self, run: Run) -> None:
         """The host's turn is this run's until it is over."""
@@ -159,108 +158,17 @@ class ClaudeConversation(Conversation):
         self._runs.append(run)
         self._start.host.late_turn(text, lambda sink: self._late(run, sink), message_id=message_id)
 
-    # ── the CLI ──────────────────────────────────────────────────────────────────────────────────────────────
-    async def _ready(self, prompt: Prompt, sink: TurnSink) -> Line:
-        """A CLI that has this turn's tools, settings and model. Raises `TurnFailed`."""
-        self._tools = {tool.name: tool for tool in prompt.tools}
-        self._approvals = prompt.approvals
-        self._config = prompt.config or self._start.config
-        signature = tools.signature(prompt.tools)
-        if self._line is not None and (self._anew or signature != self._signature) and not self._workers.busy:
-            await self._hang_up()
-        if self._line is None:
-            sink.activity("Starting Claude")
-            self._signature = signature
-            # A stop of the turn does not break off the start: the next turn wants it, too.
-            if self._connecting is None or self._connecting.done():
-                self._connecting = asyncio.create_task(self._connect(prompt))
-            await asyncio.shield(self._connecting)
-            sink.activity(None)
-        assert self._line is not None, "connected"
-        await self._heed(self._line)
-        await self._choose(self._line, prompt.model, sink)
-        return self._line
+    async def configure(self, config: Mapping[str, Any]) -> None:
+        await self._program.configure(config)
 
-    async def _connect(self, prompt: Prompt) -> None:
-        """Raises `TurnFailed`."""
-        if self._closing is not None:
-            await asyncio.wait([self._closing])  # one CLI at a time has the conversation
-        if wait := self._deaths.wait:
-            raise TurnFailed(
-                "died_often",
-                f"Claude's program has ended several times in a row, and is not started again for {wait:.0f} s. "
-                "The server's log says more.",
-                resumable=True,
-            )
-        cli = self._settings.cli()
-        if cli is None:
-            raise TurnFailed(
-                "not_ready",
-                "Claude's program is not there. Run `pip install 'jupyter-ahp[claude]'`, or name it as "
-                "ClaudeAgent.cli_path, and restart the server.",
-                resumable=True,
-            )
-        options = await self._options(prompt)
-        line = Line(options, cli, self._settings.environment(), heard=self._heard, lost=self._lost)
-        try:
-            await line.connect()
-        except Exception as error:
-            self._deaths.note()
-            raise failures.of_start(error, line.stderr, cli) from error
-        self._line = line
-        self._anew = False
-        self._cost = 0.0
-        self._seen.clear()
-        self._learned(self._start.directories, line.info)
+    async def _may(
+        self, name: str, given: dict[str, Any], context: ToolPermissionContext
+    ) -> PermissionResult:
+        return await permissions.ask(name, given, context, self._registry, self._approvals)
 
-    async def _options(self, prompt: Prompt) -> ClaudeAgentOptions:
-        directories = self._start.directories
-        self._mode = self._wanted_mode
-        self._effort = self._wanted_effort
-        options = ClaudeAgentOptions(
-            cwd=directories[0] if directories else None,
-            add_dirs=list(directories[1:]),
-            system_prompt={"type": "preset", "preset": "claude_code", "append": INSTRUCTIONS},
-            permission_mode=self._mode,  # type: ignore[arg-type]
-            model=self._model,
-            effort=self._effort or None,  # type: ignore[arg-type]
-            mcp_servers=tools.servers(prompt.tools, self._registry),
-            can_use_tool=self._may,
-            include_partial_messages=True,
-            forward_subagent_text=True,
-            max_buffer_size=LONGEST,
-            # Each prompt is said back at the moment that the model is given it; thoughts are sent in words.
-            extra_args={"replay-user-messages": None, "thinking-display": "summarized"},
-        )
-        home = self._settings.home
-        if self._fork_of is not None:
-            options.resume, options.fork_session, options.session_id = self._fork_of, True, self._memory
-            options.resume_session_at = self._at
-        elif await asyncio.to_thread(sessions.find, home, self._memory) is not None:
-            options.resume, options.resume_session_at = self._memory, self._at
-        else:
-            options.session_id = self._memory
-        return options
-
-    async def _hang_up(self) -> None:
-        """Close the CLI, what runs behind the turns with it; the next turn resumes the conversation."""
-        line, self._line = self._line, None
-        at_work, self._current = self._current is not None, None
-        if line is not None:
-            self._closing = asyncio.create_task(line.close(at_work=at_work))
-        self._workers.lost("Claude's program was closed.")
-        if self._closing is not None:
-            await asyncio.shield(self._closing)
-
-    def _lost(self, line: Line, error: BaseException | None) -> None:
+    def _lost(self, failure: TurnFailed) -> None:
         """The CLI ended by itself."""
-        if line is not self._line:
-            return
-        self._line = None
-        self._current = None
-        self._deaths.note()
-        failure = failures.of_death(error, line.stderr)
-        log.warning("The CLI of %s ended: %s %s", self._start.chat, failure.message, failure.details)
+        self._over()
         runs, self._runs = self._runs, []
         for run in runs:
             if run.stopped:
@@ -268,71 +176,28 @@ class ClaudeConversation(Conversation):
             else:
                 run.fail(failure)
         self._workers.lost("Claude's program ended.")
-        self._closing = asyncio.create_task(line.close())
 
-    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
-    async def configure(self, config: Mapping[str, Any]) -> None:
-        self._config = config
-        if self._line is not None:
-            await self._heed(self._line)
+    async def _hang_up(self) -> None:
+        """Close the CLI, and what runs behind the turns with it."""
+        at_work = self._current is not None
+        self._over()
+        self._workers.lost("Claude's program was closed.")
+        await self._program.hang_up(at_work=at_work)
 
-    @property
-    def _wanted_mode(self) -> str:
-        return str(self._config.get("permissionMode") or self._settings.permission_mode)
-
-    @property
-    def _wanted_effort(self) -> str:
-        effort = str(self._config.get("effort") or "")
-        return effort if effort in EFFORTS else ""
-
-    async def _heed(self, line: Line) -> None:
-        """Changed settings, as far as a running CLI takes them; the rest is for the next one."""
-        mode, effort = self._wanted_mode, self._wanted_effort
-        if mode != self._mode:
-            if "bypassPermissions" in (mode, self._mode):
-                self._anew = True  # taken at the start alone
-            else:
-                self._mode = mode
-                await line.client.set_permission_mode(mode)  # type: ignore[arg-type]
-        if effort != self._effort:
-            if await line.set_effort(effort or None):
-                self._effort = effort
-            else:
-                self._anew = True
-
-    def _changed_mode(self, mode: str) -> None:
-        """The CLI changed its mode by itself, such as when its plan was approved: the session's setting follows."""
-        if mode != self._mode:
-            self._mode = mode
-            self._config = {**self._config, "permissionMode": mode}
-            self._start.host.configured({"permissionMode": mode})
-
-    async def _choose(self, line: Line, model: str | None, sink: TurnSink) -> None:
-        """The turn's model; one that the CLI does not take is logged, and the turn runs on the one that it has (B11)."""
-        wanted = (model if model != "default" else None) or self._settings.model or None
-        if wanted == self._model:
-            return
-        try:
-            await line.client.set_model(wanted)
-            self._model = wanted
-        except Exception as error:  # noqa: BLE001 the SDK raises Exception itself for a refusal
-            log.warning("Claude's CLI does not take the model %s for %s: %s", wanted, self._start.chat, error)
-            has = self._model or "its default"
-            sink.notice(f"Claude does not take the model {wanted} here: {error}. This turn runs on {has}.")
-
-    async def _may(
-        self, name: str, given: dict[str, Any], context: ToolPermissionContext
-    ) -> PermissionResult:
-        return await permissions.ask(name, given, context, self._registry, self._approvals)
+    def _over(self) -> None:
+        """What is known of the CLI that ran is of no use for the next one."""
+        self._current = None
+        self._cost = 0.0
+        self._seen.clear()
 
     # ── what the CLI says ────────────────────────────────────────────────────────────────────────────────────
     def _heard(self, message: Any) -> None:
         match message:
             case SystemMessage(subtype="init", data=data):
-                self._memory = str(data.get("session_id") or self._memory)
+                self._program.memory = str(data.get("session_id") or self._program.memory)
                 self._current = None
             case SystemMessage(subtype="status", data={"permissionMode": str(mode)}):
-                self._changed_mode(mode)
+                self._program.changed_mode(mode)
             case ConversationResetMessage():
                 log.info("The conversation of %s was cleared", self._start.chat)
             case TaskStartedMessage():
@@ -363,6 +228,8 @@ class ClaudeConversation(Conversation):
         run = self._current or self._next()
         if run is None:
             return
+        if run.deaf and isinstance(message, AssistantMessage):
+            self._registry.refuse([block.id for block in message.content if isinstance(block, ToolUseBlock)])
         if isinstance(message, AssistantMessage | UserMessage) and message.uuid:
             run.reached(message.uuid)
         if message.__class__ is not UserMessage or not run.waits & set(named):
@@ -379,7 +246,7 @@ class ClaudeConversation(Conversation):
                 run.read(name)
         if owner is not None:
             self._current = owner
-            self._at = self._fork_of = None  # the conversation has gone on from there
+            self._program.went_on()
         elif told and self._current is None:
             self._current = Run()  # of a turn that has failed, or was given up: nobody hears its answer (B7)
             self._current.deaf = True
@@ -448,7 +315,7 @@ class ClaudeConversation(Conversation):
 
     # ── stop, steer ──────────────────────────────────────────────────────────────────────────────────────────
     async def stop(self, running: asyncio.Task[None]) -> None:
-        run, line = self._active, self._line
+        run, line = self._active, self._program.line
         if run is None or line is None or run.over:
             running.cancel()
             return
@@ -481,15 +348,16 @@ class ClaudeConversation(Conversation):
         await self._hang_up()
 
     async def _stop_task(self, task_id: str) -> None:
-        if self._line is None:
+        line = self._program.line
+        if line is None:
             return
         try:
-            await self._line.client.stop_task(task_id)
+            await line.client.stop_task(task_id)
         except Exception as error:  # noqa: BLE001 the SDK raises it for a refusal: it may have ended
             log.info("Claude's CLI did not stop %s: %s", task_id, error)
 
     async def steer(self, message: Steering) -> bool:
-        run, line = self._active, self._line
+        run, line = self._active, self._program.line
         if run is None or line is None or run.over or run.stopped or not run.taken:
             return False
         name = str(uuid.uuid4())
@@ -502,7 +370,8 @@ class ClaudeConversation(Conversation):
     async def withdraw(self, message_id: str) -> bool:
         for run in [*self._runs]:
             for name, held in [*run.steering.items()]:
-                if held == message_id and self._line is not None and await self._line.withdraw(name):
+                line = self._program.line
+                if held == message_id and line is not None and await line.withdraw(name):
                     run.steering.pop(name, None)
                     run.waits.discard(name)
                     if not run.waits and self._current is not run:
@@ -529,7 +398,7 @@ class ClaudeConversation(Conversation):
 
     def _tired(self) -> None:
         self._idle = None
-        if self._active is not None or self._line is None:
+        if self._active is not None or self._program.line is None:
             return
         if self._runs or self._workers.busy:
             self._rest()
@@ -541,10 +410,9 @@ class ClaudeConversation(Conversation):
         runs, self._runs = self._runs, []
         for run in runs:
             run.finish()
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.wait([self._connecting])
-        await self._hang_up()
+        self._over()
+        self._workers.lost("The chat was closed.")
+        await self._program.close()
         if self._resting is not None:
             await asyncio.wait([self._resting])
 

@@ -52,6 +52,8 @@ async def ask(
     outlives the CLI, and is forgotten when somebody says so.
     """
     entry = await registry.known(context.tool_use_id or "")
+    if entry is None:
+        return PermissionResultDeny(message=STOPPED)
     if entry.tool is not None:
         return PermissionResultAllow()  # a tool of the host's asks by itself
     if entry.soon is not None:

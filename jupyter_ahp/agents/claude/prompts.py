@@ -14,13 +14,27 @@ from jupyter_ahp.agents.base import Block, ImageBlock, Json, PathBlock, Prompt, 
 GO_ON: Final = "[Your last answer broke off here. Go on with it from where it ended, and do not say again what you have said.]"
 
 
+UNKNOWN: Final = "[What was said before in this chat, for you to know and not to answer:]"
+_LONGEST = 16_000  # characters of it
+
+
 def of_turn(prompt: Prompt) -> list[Json]:
     """A turn's message, with what the host has to say on it ahead of everything."""
     preface = prompt.prefaces.get(prompt.turn_id)
     return [*([_text(preface)] if preface else []), *_content(prompt.text, prompt.blocks)]
 
 
-def of_resumed(prompt: Prompt) -> list[Json]:
+def of_history(history: Sequence[Json]) -> list[Json]:
+    """What was said in earlier turns, the end of it, for a model that does not know them."""
+    told: list[str] = []
+    for turn in history:
+        answer = "".join(part["content"] for part in turn["responseParts"] if part["kind"] == "markdown")
+        told += [f"Person: {turn['message']['text']}", *([f"You: {answer}"] if answer else [])]
+    text = "\n\n".join(told)
+    return [_text(f"{UNKNOWN}\n\n{text[-_LONGEST:]}")]
+
+
+def of_resumed() -> list[Json]:
     """A turn that broke off is gone on with; the CLI has its message."""
     return [_text(GO_ON)]
 

@@ -4,7 +4,7 @@ calls, results, usage, and what the CLI says of itself (T9)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -65,6 +65,9 @@ class Registry:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     waiting: dict[str, list[Callable[[Entry], None]]] = field(default_factory=dict)
+    _asked: dict[str, list[asyncio.Future[Entry | None]]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    """Calls of an answer that goes nowhere: nobody can be asked."""
     plan: str = ""
     """What was last written into the file of a plan."""
 
@@ -88,10 +91,25 @@ class Registry:
         else:
             self.waiting.setdefault(call_id, []).append(then)
 
-    async def known(self, call_id: str) -> Entry:
-        found: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        self.when_whole(call_id, lambda entry: None if found.done() else found.set_result(entry))
+    async def known(self, call_id: str) -> Entry | None:
+        """The call, once its input is known; None if nobody will be shown it."""
+        if call_id in self.refused:
+            return None
+        found: asyncio.Future[Entry | None] = asyncio.get_running_loop().create_future()
+        self._asked.setdefault(call_id, []).append(found)
+        self.when_whole(call_id, lambda entry: self._answer(call_id, entry))
         return await found
+
+    def _answer(self, call_id: str, entry: Entry | None) -> None:
+        for found in self._asked.pop(call_id, ()):
+            if not found.done():
+                found.set_result(entry)
+
+    def refuse(self, call_ids: Iterable[str]) -> None:
+        """Nobody will be shown these calls."""
+        for call_id in call_ids:
+            self.refused.add(call_id)
+            self._answer(call_id, None)
 
     def serve(self, tool: str, arguments: Mapping[str, Any]) -> Entry | None:
         """The call that the CLI wants done: the MCP request for it does not carry its id."""

@@ -155,7 +155,7 @@ class Room:
         """The CLI of the chat."""
         session = next(iter(self.host.sessions.values()))
         conversation: Any = session.chats[self.chat].turns._conversation
-        pid: int = conversation._line.pid
+        pid: int = conversation._program.line.pid
         return pid
 
 

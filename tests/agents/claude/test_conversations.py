@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ahp.agents.base import RESUME_POINT
-from jupyter_ahp.agents.claude import sessions
+from jupyter_ahp.agents.base import RESUME_POINT, Prompt
+from jupyter_ahp.agents.claude import ClaudeAgent, sessions
 from jupyter_ahp.agents.claude.settings import Settings
 from jupyter_ahp.host.ports import Json
 from tests.agents.claude.room import SESSION, Room, calls_of, kinds, said
+from tests.agents.recording import START, RecordingSink
 from tests.mock_model import MockModel
 
 NEW = "ahp-chat:/new"
@@ -117,6 +118,40 @@ async def test_a_rewind_behind_a_compaction(room: Room) -> None:
 
     assert room.told()[-2:] == ["1", "other\n!!text 9"]
     assert room.told()[-3].endswith("two\n!!text 1")
+
+
+async def test_a_conversation_that_is_gone_is_told_again(room: Room) -> None:
+    await room.say("my name is Ada\n!!text hello Ada")
+    await room.leave()
+    await room.agent.delete(await memory_of(room))
+    await room.enter()
+    turn = await room.say("who am I?\n!!text Ada")
+
+    assert kinds(turn) == ["systemNotification", "markdown"]
+    [told] = room.told()
+    assert "Person: my name is Ada" in told
+    assert "You: hello Ada" in told
+    assert told.endswith("who am I?\n!!text Ada")
+    await room.say("and now?\n!!text still Ada")
+    assert room.told()[-1] == "and now?\n!!text still Ada"
+
+
+async def test_X2_what_cannot_be_gone_back_to_is_kept(room: Room, settings: Settings) -> None:
+    await three(room)
+    memory = await memory_of(room)
+    await room.leave()
+    at = "00000000-0000-4000-8000-000000000000"
+    start = replace(START, directories=(str(room.work),), memory=memory, at=at)
+    sink = RecordingSink()
+    conversation = await ClaudeAgent(settings).open(start)
+    try:
+        await conversation.send(Prompt("t4", "four\n!!text 3"), sink)
+    finally:
+        await conversation.close()
+    await room.enter()
+
+    assert sink.text == "3"
+    assert room.told()[-3:] == ["three\n!!text 2", "2", "four\n!!text 3"]
 
 
 # ── read back ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -105,6 +105,20 @@ async def test_B7_a_failing_turn_takes_its_steering_with_it(room: Room) -> None:
     assert len(await room.ended(2)) == 2
 
 
+async def test_B7_what_nobody_hears_asks_nobody(room: Room) -> None:
+    await room.begin("one\n!!text part\n!!delay 1\n!!drop")
+    await room.see(lambda: said(room.active))
+    write = f'!!tool Write {{"file_path":"{room.work}/a","content":"x"}}'
+    await room.steer(f"STEER\n{write}\n!!text over")
+    await room.ended(1)
+    turn = await room.say("two\n!!text second")
+
+    assert turn["state"] == "complete"
+    assert calls_of(turn) == []
+    assert "two" in room.told()[-1]  # the CLI took it in where the call was refused
+    assert not (room.work / "a").exists()
+
+
 # ── stops ────────────────────────────────────────────────────────────────────────────────────────────────────────
 async def test_B8_a_stop_before_the_first_byte(room: Room) -> None:
     await room.say("zero\n!!text 0")
