@@ -217,7 +217,18 @@ class Child:
         """
         ends = {"errors": subprocess.STDOUT, "typed": subprocess.DEVNULL} if pieces else {}
         env = environment() if env is None else env
-        return cls(await asyncio.to_thread(partial(Program, argv, cwd, env, **ends)), pieces=pieces)
+        starting = asyncio.ensure_future(asyncio.to_thread(partial(Program, argv, cwd, env, **ends)))
+        try:
+            return cls(await asyncio.shield(starting), pieces=pieces)
+        except asyncio.CancelledError:
+            # The thread starts it all the same. Shielded: a stop may cancel twice.
+            await asyncio.shield(asyncio.ensure_future(cls._unwanted(starting)))
+            raise
+
+    @classmethod
+    async def _unwanted(cls, starting: asyncio.Future[Program]) -> None:
+        with contextlib.suppress(NotStarted):
+            await cls(await starting).close(0)
 
     @property
     def pid(self) -> int:

@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 
 def _asks(call: Json) -> bool:
-    return call["status"] == "pending-confirmation"
+    return str(call["status"]) == "pending-confirmation"
 
 
 class Desk:

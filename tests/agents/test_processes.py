@@ -239,3 +239,44 @@ def test_one_that_dies_again_and_again_has_to_wait() -> None:
     assert deaths.wait == 0
     deaths.note()
     assert deaths.wait == 10, "of the last three"
+
+
+@linux
+@pytest.mark.parametrize("cancels", [1, 2])
+async def test_one_that_nobody_wants_any_more_while_it_starts_is_ended(tmp_path: Path, cancels: int) -> None:
+    here = tmp_path / "pid"
+    code = f"import os, time; open({str(here)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
+    before = set(asyncio.all_tasks())
+    starting = asyncio.create_task(Child.start([sys.executable, "-c", code], pieces=True))
+    await asyncio.sleep(0)
+    for _ in range(cancels):
+        starting.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await asyncio.gather(*(set(asyncio.all_tasks()) - before), return_exceptions=True)
+    assert not here.exists() or not lives(int(here.read_text()))
+    assert _with(str(here)) == []
+
+
+def _with(mark: str) -> list[Path]:
+    """The processes whose command line has it."""
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(path)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+async def test_pieces_come_as_they_are_printed_with_errors_among_them(children: list[Child]) -> None:
+    code = "import sys, time\nfor word in 'ab': print(word, end='', flush=True); sys.stderr.write('!'); sys.stderr.flush()"
+    child = await Child.start([sys.executable, "-c", code + "\nprint(sys.stdin.read())"], pieces=True)
+    children.append(child)
+    said = b""
+    while (piece := await child.read()) is not None:
+        said += piece
+    assert said == b"a!b!\n"
+    assert await child.wait() == 0
