@@ -369,7 +369,7 @@ async def test_T23_suggestions_are_such_as_a_window_keeps(server: JupyterServer,
                     assert attachment["_meta"].get("command") or attachment["_meta"].get("uri")
             return items
 
-        assert [item["insertText"] for item in await offered("/p")] == ["/plot ", "/plan "]
+        assert [item["insertText"] for item in await offered("/p")] == ["/preview ", "/plot ", "/plan "]
         assert await offered("say /p") == []
         (path,) = await offered("look at @table")
         assert json.loads(json.dumps(path["attachment"]))["uri"].endswith("/data/table.csv")
