@@ -19,10 +19,8 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .client.attach import Text
-    from .client.chat import AsyncChat
     from .client.errors import NoHost, Refused, TurnFailed
-    from .client.sync import connect
-    from .notebook.chat import Chat
+    from .notebook.chat import AsyncChat, Chat, connect
     from .notebook.widget import ChatWidget
 
 __all__ = [
@@ -39,7 +37,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncChat": "client.chat",
+    "AsyncChat": "notebook.chat",
     "Chat": "notebook.chat",
     "ChatWidget": "notebook.widget",
     "Data": "client.attach",
@@ -47,7 +45,7 @@ _HOMES = {
     "Refused": "client.errors",
     "Text": "client.attach",
     "TurnFailed": "client.errors",
-    "connect": "client.sync",
+    "connect": "notebook.chat",
 }
 
 

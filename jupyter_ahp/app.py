@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,7 +250,17 @@ class AHPExtension(ExtensionApp):
                 self._shows_apps = False
                 self.log.exception("jupyter-server-proxy cannot be used, so canvases show no web apps.")
 
-    def _make_host(self) -> Host:
+    def make_host(
+        self,
+        directory: str,
+        *,
+        ptys: Ptys | None,
+        grants: Grants,
+        shows_apps: bool = False,
+        max_message_bytes: int | None = None,
+        on_activity: Callable[[], None] | None = None,
+    ) -> Host:
+        """A host as it is configured, not started; in a server, or in a process that has none."""
         from .agents.registry import find_agents
         from .host.host import Host, HostOptions
         from .store.files import FileStore
@@ -257,7 +268,6 @@ class AHPExtension(ExtensionApp):
         assistant = AssistantAgent(parent=self)
         acp = ACPAgent(parent=self).servers
         pi = PiAgent(parent=self)
-        ptys = self._find_ptys()
         agents = find_agents(
             self.agents,
             models=assistant.models,
@@ -272,15 +282,15 @@ class AHPExtension(ExtensionApp):
         options = HostOptions(
             default_agent=self.default_agent,
             served=self.agents,
-            shows_apps=self._shows_apps,
-            default_directory=os.path.abspath(self._server.root_dir),
+            shows_apps=shows_apps,
+            default_directory=directory,
             version=__version__,
-            grants=self._grants,
+            grants=grants,
             ptys=ptys,
             attachment_fetch_limit_bytes=self.attachment_fetch_limit_bytes,
-            max_message_bytes=self.max_message_bytes,
+            max_message_bytes=max_message_bytes,
             closed_chats=self.closed_chats,
-            on_activity=self._note_activity,
+            on_activity=on_activity,
         )
         return Host(FileStore(Path(self.data_dir)), agents, options)
 
@@ -298,14 +308,26 @@ class AHPExtension(ExtensionApp):
 
     # ── Its life ─────────────────────────────────────────────────────────────────────────────────────────────────
     async def _start_host(self) -> Host:
+        host = self._host_of_server()
+        await host.start()
+        self._plugins = await self.load_plugins(host)
+        return host
+
+    def _host_of_server(self) -> Host:
+        return self.make_host(
+            os.path.abspath(self._server.root_dir),
+            ptys=self._find_ptys(),
+            grants=self._grants,
+            shows_apps=self._shows_apps,
+            max_message_bytes=self.max_message_bytes,
+            on_activity=self._note_activity,
+        )
+
+    async def load_plugins(self, host: Host) -> Plugins:
+        """Register the plugins that are installed and configured with a host that runs."""
         from .plugins.loading import load_plugins
 
-        host = self._make_host()
-        await host.start()
-        self._plugins = await load_plugins(
-            host.extensions, self.plugins, without=self.without_plugins, log=self.log
-        )
-        return host
+        return await load_plugins(host.extensions, self.plugins, without=self.without_plugins, log=self.log)
 
     async def running_host(self) -> Host:
         """The host, started by whoever asks first. Raises `HTTPError` 503, saying why, when it cannot start."""

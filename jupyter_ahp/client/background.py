@@ -14,11 +14,12 @@ import functools
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from .connection import Connection
-from .host import Host
+from .host import AnyHost
 
 T = TypeVar("T")
 
@@ -34,7 +35,8 @@ class Background:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self._loop = asyncio.new_event_loop()
-        self._connections: dict[Host, Connection] = {}
+        self._connections: dict[AnyHost, Connection] = {}
+        self._chats: Counter[AnyHost] = Counter()
         self._connecting = asyncio.Lock()
         self._thread = threading.Thread(target=self._loop.run_forever, name="jupyter-ahp", daemon=True)
         self._thread.start()
@@ -66,14 +68,30 @@ class Background:
         """Call it in the event loop, soon."""
         self._loop.call_soon_threadsafe(function, *args)
 
-    async def connection(self, host: Host) -> Connection:
-        """The one connection to this host. Raises `NoHost`."""
+    async def connection(self, host: AnyHost) -> Connection:
+        """The one connection to this host, for one chat more: `left` says that it is gone. Raises `NoHost`."""
         async with self._connecting:
             connection = self._connections.get(host)
             if connection is None or connection.status == "closed":
                 connection = self._connections[host] = Connection(host.resolve)
-        await connection.open()
+            self._chats[host] += 1
+        try:
+            await connection.open()
+        except BaseException:
+            await self.left(host)
+            raise
         return connection
+
+    async def left(self, host: AnyHost) -> None:
+        """A chat has left its host. The last one takes the connection with it, unless that is a lasting one."""
+        async with self._connecting:
+            self._chats[host] -= 1
+            if self._chats[host] > 0 or host.lasting:
+                return
+            del self._chats[host]
+            connection = self._connections.pop(host, None)
+            if connection is not None:
+                await connection.close()
 
     def _leave(self) -> None:
         """At the end of the process: say good-bye to the hosts, and wait for it no longer than a moment."""

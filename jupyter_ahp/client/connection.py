@@ -1,4 +1,4 @@
-"""AHP over one WebSocket after another: handshake, requests, dispatch, and coming back for ever.
+"""AHP over one socket after another: handshake, requests, dispatch, and coming back for ever.
 
 AHP 1.3 to 1.8. Everything that arrives is taken in order, in one place. What was dispatched and not yet answered is
 sent again after each reconnect under the number that it had, in order: the host takes a number once (T1), so nothing
@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
-from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from .._version import __version__
@@ -36,6 +35,7 @@ from .files import Files
 from .mirror import Mirror
 from .pending import Pending
 from .socket import FAILURES, dial, failure
+from .ways import Socket, Way
 
 Json = dict[str, Any]
 Handler = Callable[[Json], Awaitable[Any]]
@@ -105,7 +105,7 @@ class Connection:
     """
 
     def __init__(
-        self, resolve: Callable[[], Server], *, client_id: str | None = None, pace: Pace | None = None
+        self, resolve: Callable[[], Server | Way], *, client_id: str | None = None, pace: Pace | None = None
     ) -> None:
         self.client_id = client_id or f"jupyter-ahp-python-{uuid.uuid4()}"
         self.status: Literal["new", "connecting", "online", "offline", "closed"] = "new"
@@ -115,6 +115,8 @@ class Connection:
         """What the host said of itself beyond the protocol (`_meta` of `initialize`)."""
         self.near = False
         """Whether the host is on this machine, as far as can be told: a path is then the same file there."""
+        self.alone = False
+        """Whether the host is in this process, so that nobody else can be at it."""
         self.files = Files(self)
         self.handlers: dict[str, Handler] = {"resourceRead": self.files.read}
         """Answers to the host's requests, by method; the rest is answered with -32601. Each gets the params."""
@@ -272,10 +274,11 @@ class Connection:
         failures = 0
         try:
             while True:
-                server: Server | None = None
+                server: Server | Way | None = None
                 try:
                     server = self._resolve()
-                    self.near = server.own or server.loopback
+                    self.alone = isinstance(server, Way)
+                    self.near = isinstance(server, Way) or server.own or server.loopback
                     async with dial(server, open_timeout=self._pace.patience) as socket:
                         await self._session(socket)
                 except FAILURES as error:
@@ -302,7 +305,7 @@ class Connection:
             self._first.cancel()
             self._end()
 
-    async def _session(self, socket: ClientConnection) -> NoReturn:
+    async def _session(self, socket: Socket) -> NoReturn:
         """One socket's life. Raises what ended it."""
         self._outbox = asyncio.Queue()
         self._heard = asyncio.get_running_loop().time()
@@ -340,7 +343,7 @@ class Connection:
                 request.answer.set_exception(ConnectionLost())
         self._requests.clear()
 
-    async def _read(self, socket: ClientConnection) -> None:
+    async def _read(self, socket: Socket) -> None:
         while True:
             frame = await socket.recv()
             self._heard = asyncio.get_running_loop().time()
@@ -349,7 +352,7 @@ class Connection:
             except (ProtocolError, LookupError, TypeError, ValueError) as error:
                 logger.error("A message of the host was not understood, and is lost: %r", error)
 
-    async def _write(self, socket: ClientConnection) -> None:
+    async def _write(self, socket: Socket) -> None:
         outbox = self._outbox
         while True:
             await socket.send(await outbox.get(), text=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
-from .errors import NoHost
+from .errors import NoHost, NoServer
 
 SERVER_INFO = "JUPYTER_AHP_SERVER_INFO"
 PARENT_PID = "JPY_PARENT_PID"
@@ -72,8 +72,8 @@ def parse_server(url: str, token: str | None = None) -> Server:
 def find_server(url: str | None = None, token: str | None = None) -> Server:
     """The server to talk to: the one named, else the one that this process belongs to.
 
-    Raises `NoHost`, with words on what to do, when there is none. It only reads files, so an answer does not mean
-    that the server still runs.
+    Raises `NoServer`, with words on what to do, when there is none, and `NoHost` when it cannot be used. It only reads
+    files, so an answer does not mean that the server still runs.
     """
     if url is not None:
         return parse_server(url, token)
@@ -82,7 +82,7 @@ def find_server(url: str | None = None, token: str | None = None) -> Server:
     if info := _inherited_info(env, parent) or _running_info(parent):
         server = _server_of(info, env)
         return server if token is None else replace(server, token=token)
-    raise NoHost(_why_none(env, parent))
+    raise NoServer(_why_none(env, parent))
 
 
 def _parent_pid(env: Mapping[str, str]) -> int | None:

@@ -12,6 +12,10 @@ class NoHost(ConnectionError):
     """There is no agent host to talk to from here, or it does not let us in. The message says what to do."""
 
 
+class NoServer(NoHost):
+    """This process belongs to no Jupyter Server."""
+
+
 class Refused(Exception):
     """The host would not do what was asked; the message is its reason.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from websockets.asyncio.client import connect
@@ -12,6 +13,7 @@ from ..protocol.errors import UNSUPPORTED_PROTOCOL_VERSION, ProtocolError
 from ..protocol.meta import RELAYED
 from .discovery import CONNECT, Server
 from .errors import NoHost
+from .ways import Socket, Way
 
 MAX_MESSAGE = 64 * 1024 * 1024
 """Bytes of one message from the host: a snapshot of a long chat is one."""
@@ -24,11 +26,15 @@ class _Dial(connect):
         return exc
 
 
-def dial(server: Server, *, open_timeout: float, relayed: bool = False) -> connect:
-    """An async context manager that gives the open WebSocket. `failure` names what it may raise.
+def dial(
+    server: Server | Way, *, open_timeout: float, relayed: bool = False
+) -> AbstractAsyncContextManager[Socket]:
+    """An async context manager that gives the open WebSocket, or the line. `failure` names what it may raise.
 
     `relayed`: what goes over it is for a page that does not reach the server by itself.
     """
+    if isinstance(server, Way):
+        return server.dial()
     options: dict[str, Any] = {}
     headers = {RELAYED: "1"} if relayed else {}
     if server.url.startswith("https:") and not server.verify:
@@ -55,10 +61,12 @@ FAILURES = (OSError, WebSocketException, ProtocolError)
 """What a socket, or the handshake on it, may fail with. `TimeoutError` and `NoHost` are `OSError`s."""
 
 
-def failure(server: Server | None, error: Exception) -> NoHost:
+def failure(server: Server | Way | None, error: Exception) -> NoHost:
     """What happened, to which server, and what to do."""
-    if server is None or isinstance(error, NoHost):
-        return error if isinstance(error, NoHost) else NoHost(str(error))
+    if isinstance(error, NoHost):
+        return error
+    if not isinstance(server, Server):
+        return NoHost(f"The agent host in this process cannot be used: {error}")
     return NoHost(f"{_what(server, error)} (server: {server.url})")
 
 

@@ -12,7 +12,7 @@ from .background import background
 from .chat import AsyncChat
 from .completing import Completion
 from .connection import Connection
-from .host import Host
+from .host import AnyHost, Host
 from .model import ChatSummary, Message, Origin, Part, Question, ToolCallPart, Turn
 from .places import Kind
 from .progress import Progress
@@ -51,7 +51,7 @@ class Chat:
         directory: str | PathLike[str] | None = None,
         model: str | None = None,
         config: Mapping[str, Any] | None = None,
-        host: Host | None = None,
+        host: AnyHost | None = None,
     ) -> None:
         self._open(
             lambda connection: AsyncChat(
@@ -61,20 +61,33 @@ class Chat:
         )
 
     @classmethod
-    def open(cls, uri: str, host: Host | None = None) -> Self:
+    def open(cls, uri: str, host: AnyHost | None = None) -> Self:
         """A chat that exists, by its URI or by its session's."""
         chat = cls.__new__(cls)
         chat._open(lambda connection: AsyncChat.open(uri, connection), host)
         return chat
 
-    def _open(self, make: Callable[[Connection], AsyncChat], host: Host | None) -> None:
-        self.host = host or Host()
+    @staticmethod
+    def _default_host() -> AnyHost:
+        """Where a chat is held that names no host. Raises `NoHost`."""
+        return Host()
+
+    _left = False
+    """Whether it was closed: its host counts it no longer."""
+
+    def _open(self, make: Callable[[Connection], AsyncChat], host: AnyHost | None) -> None:
+        self.host = host or self._default_host()
         """Where it is held."""
         self.background = background()
         """The thread that it lives on."""
 
         async def opened() -> AsyncChat:
-            return await make(await self.background.connection(self.host))
+            connection = await self.background.connection(self.host)
+            try:
+                return await make(connection)
+            except BaseException:
+                await self.background.left(self.host)
+                raise
 
         self.async_chat = self.background.run(opened())
         """The same chat, for code that runs on that thread."""
@@ -95,7 +108,13 @@ class Chat:
 
     def close(self) -> None:
         """Leave the chat. The host keeps it; a turn that runs goes on."""
-        self._run(self.async_chat.close())
+        self._run(self._close())
+
+    async def _close(self) -> None:
+        await self.async_chat.close()
+        if not self._left:
+            self._left = True
+            await self.background.left(self.host)
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────────
     def send(
@@ -231,6 +250,7 @@ class Chat:
     def _beside(self, made: AsyncChat) -> Self:
         chat = type(self).__new__(type(self))
         chat.host, chat.background, chat.async_chat = self.host, self.background, made
+        self._run(self.background.connection(self.host))  # which has one chat more now
         return chat
 
     def move(self, session: Chat | str | None = None, *, after: Chat | str | None = None) -> None:

@@ -17,7 +17,7 @@ from ..protocol import status, uris
 from ..protocol.errors import ProtocolError
 from .connection import Connection
 from .errors import NoHost, Refused
-from .host import Host
+from .host import AnyHost, Host
 from .line import Line
 from .mirror import Mirror
 from .model import ChatSummary, Doing, Origin, Turn, doing, summary_of, turn_of
@@ -41,7 +41,7 @@ class Window:
         directory: str | PathLike[str] | None = None,
         model: str | None = None,
         config: Mapping[str, Any] | None = None,
-        host: Host | Connection | None = None,
+        host: AnyHost | Connection | None = None,
     ) -> None:
         self._find: Callable[[], Awaitable[Mirrors]] = self._create
         self._wanted_agent = agent
@@ -49,16 +49,25 @@ class Window:
         self._directory = Path(directory or ".").expanduser().absolute()
         self._model = model
         self._config = dict(config or {})
-        self._own_host = None if isinstance(host, Connection) else (host or Host())
-        self._connection = host if isinstance(host, Connection) else Connection((host or Host()).resolve)
+        self._own_host: AnyHost | None = None
+        if isinstance(host, Connection):
+            self._connection = host
+        else:
+            self._own_host = host or self._default_host()
+            self._connection = Connection(self._own_host.resolve)
         self._opening = asyncio.Lock()
         self._mirrors: Mirrors | None = None
         self._moving = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
         self._closed = False
 
+    @staticmethod
+    def _default_host() -> AnyHost:
+        """Where a chat is held that names no host. Raises `NoHost`."""
+        return Host()
+
     @classmethod
-    def open(cls, uri: str, host: Host | Connection | None = None) -> Self:
+    def open(cls, uri: str, host: AnyHost | Connection | None = None) -> Self:
         """A chat that exists, by its URI or by its session's: `chat = await AsyncChat.open(uri)`."""
         kind = uris.channel_kind(uri)
         if kind not in ("chat", "session"):

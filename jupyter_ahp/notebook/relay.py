@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from ..client.background import Background
 from ..client.discovery import Server
 from ..client.socket import FAILURES, dial, failure
+from ..client.ways import Way
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
@@ -25,7 +26,7 @@ class Relay:
     was not closed from here.
     """
 
-    def __init__(self, background: Background, resolve: Callable[[], Server], tell: Tell) -> None:
+    def __init__(self, background: Background, resolve: Callable[[], Server | Way], tell: Tell) -> None:
         self._background = background
         self._outbox: asyncio.Queue[str] = asyncio.Queue()
         self._running = background.start(self._run(resolve, tell))
@@ -38,8 +39,8 @@ class Relay:
         """Disconnect, without a word to the page."""
         self._running.cancel()
 
-    async def _run(self, resolve: Callable[[], Server], tell: Tell) -> None:
-        server: Server | None = None
+    async def _run(self, resolve: Callable[[], Server | Way], tell: Tell) -> None:
+        server: Server | Way | None = None
         reason = ""
         try:
             server = resolve()
@@ -48,7 +49,7 @@ class Relay:
 
                 async def write() -> None:
                     while True:
-                        await socket.send(await self._outbox.get())
+                        await socket.send((await self._outbox.get()).encode(), text=True)
 
                 writing = asyncio.create_task(write())
                 try:

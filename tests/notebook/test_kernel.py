@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
 
 from jupyter_ahp import Chat, connect
 from jupyter_ahp.notebook.chat import CHAT_MIME
@@ -60,6 +58,13 @@ def test_a_kernel_talks_to_its_own_server(kernel: Kernel) -> None:
     assert "Say <em>this</em>" in data["text/html"]
     assert data["text/plain"].startswith("Turn(complete, 'Say *this*")
     assert TOKEN not in kernel.printed("import os; print(dict(os.environ))")
+
+
+def test_of_three_servers_it_is_the_kernels_own(home: Home, with_server: Servers) -> None:
+    servers = [with_server() for _ in range(3)]
+    with Kernel(servers[1]) as kernel:
+        kernel.run("from jupyter_ahp import *\nchat = Chat('echo')\nchat.send('Whose?')")
+        assert [server.get_json("ahp/status")["connections"] for server in servers] == [0, 1, 0]
 
 
 def test_a_cell_may_await(kernel: Kernel) -> None:
@@ -177,17 +182,6 @@ def notebook(*cells: str) -> Any:
     made = [{**written, "id": f"cell-{index}", "source": source} for index, source in enumerate(cells)]
     whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made}
     return nbformat.from_dict(whole)  # type: ignore[no-untyped-call]
-
-
-def test_a_kernel_without_a_server_says_so(no_server: Home, with_server: Servers) -> None:
-    """Another server of the same person runs, and its path was inherited: it is not this kernel's."""
-    server = with_server()
-    os.environ["JUPYTER_AHP_SERVER_INFO"] = str(server.home.runtime / f"jpserver-{server.pid}.json")
-    try:
-        with pytest.raises(CellExecutionError, match=r"NoHost.*connect\(url, token\)"):
-            NotebookClient(notebook("from jupyter_ahp import Chat\nChat('echo')"), timeout=60).execute()
-    finally:
-        del os.environ["JUPYTER_AHP_SERVER_INFO"]
 
 
 def test_a_notebook_without_a_front_end_runs_and_keeps_the_transcript(

@@ -21,7 +21,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"protocol", "host.ports"},
     "plugins": {"protocol", "host.ports"},
     "client": {"protocol"},
-    "notebook": {"client"},
+    "notebook": {"client", "inprocess"},
+    # What is heavy of the server's, it imports when there is a host to start.
+    "inprocess": {"app", "client", "host", "ptys"},
 }
 
 HEAVY = [
