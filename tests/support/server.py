@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-for-tests"
 
 # What would make an agent find a model outside of the tests.
-_PRIVATE = ("OPENAI_", "ANTHROPIC_", "OPENROUTER_", "GROQ_", "MISTRAL_", "OLLAMA_", "JUPYTER")
+_PRIVATE = ("OPENAI_", "ANTHROPIC_", "OPENROUTER_", "GROQ_", "MISTRAL_", "OLLAMA_", "CLAUDE", "JUPYTER")
 
 
 # Extensions that are installed beside ours and that no test needs; without them a server starts in a second.

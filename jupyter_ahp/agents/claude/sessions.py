@@ -15,13 +15,14 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from jupyter_ahp.agents.base import Found, Json
 
-_HEAD: Final = 256 * 1024  # bytes, in which a conversation says how it began
+_HEAD: Final = 1024 * 1024  # bytes, in which a conversation says how it began
 _TAIL: Final = 64 * 1024  # bytes, in which it says what it is called
 _LONGEST_NAME: Final = 200
+_ROWS: Final = 200  # of a directory, the newest
 
 
 def find(home: Path, memory: str) -> Path | None:
@@ -62,10 +63,11 @@ def catalogue(home: Path, directories: tuple[str, ...]) -> list[Found]:
     """The conversations in these directories, the newest first."""
     found: list[Found] = []
     for directory in directories:
-        for path in (path for folder in _folders(home, directory) for path in folder.glob("*.jsonl")):
-            row = _row(path, directory)
-            if row is not None:
-                found.append(row)
+        paths = [path for folder in _folders(home, directory) for path in folder.glob("*.jsonl")]
+        newest = sorted(((_modified(path), path) for path in paths if _is_uuid(path.stem)), reverse=True)[
+            :_ROWS
+        ]
+        found += [row for modified, path in newest if (row := _row(path, modified, directory)) is not None]
     return sorted(found, key=lambda row: row.modified_at, reverse=True)
 
 
@@ -78,26 +80,39 @@ def _folders(home: Path, directory: str) -> list[Path]:
     return [projects / name] if len(name) <= _LONGEST_NAME else [*projects.glob(f"{name[:_LONGEST_NAME]}-*")]
 
 
-def _row(path: Path, directory: str) -> Found | None:
-    if not _is_uuid(path.stem):
-        return None
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # gone meanwhile
+        return 0.0
+
+
+def _row(path: Path, modified: float, directory: str) -> Found | None:
     try:
         with open(path, "rb") as file:
-            head = file.read(_HEAD).splitlines()
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - _TAIL))
-            tail = file.read().splitlines()
-            modified = os.fstat(file.fileno()).st_mtime
+            began, first = _beginning(file)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            title = _title(list(_read(file.read().splitlines()))) or first
     except OSError:
         return None
-    began = next(
-        (entry["timestamp"] for entry in _read(head) if isinstance(entry.get("timestamp"), str)), None
-    )
-    title = _title(list(_read(tail))) or _first_words(list(_read(head)))
     if began is None or not title:
         return None  # nothing was said in it
     changed = datetime.fromtimestamp(modified, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Found(path.stem, title, began, changed, directory)
+
+
+def _beginning(file: BinaryIO) -> tuple[str | None, str]:
+    """When it began, and the first words that a person said in it."""
+    began: str | None = None
+    while file.tell() < _HEAD and (line := file.readline()):
+        for entry in _read([line]):
+            if began is None and isinstance(entry.get("timestamp"), str):
+                began = entry["timestamp"]
+            text = said(entry)
+            if text is not None and not text.startswith("<"):
+                words = " ".join(text.split())
+                return began, words if len(words) <= 80 else f"{words[:79]}…"
+    return began, ""
 
 
 def _title(tail: list[Json]) -> str:
@@ -108,15 +123,6 @@ def _title(tail: list[Json]) -> str:
         ]
         if named:
             return str(named[-1])
-    return ""
-
-
-def _first_words(head: list[Json]) -> str:
-    for entry in head:
-        text = said(entry)
-        if text is not None and not text.startswith("<"):
-            words = " ".join(text.split())
-            return words if len(words) <= 80 else f"{words[:79]}…"
     return ""
 
 

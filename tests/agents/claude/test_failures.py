@@ -13,29 +13,25 @@ from jupyter_ahp.agents.claude.settings import Settings
 from tests.agents.claude.room import Room, calls_of, error_of, said
 from tests.mock_model import MockModel
 
-
-@pytest.mark.parametrize(
-    ("script", "error_type", "words"),
-    [
-        ("!!status 401", "auth", "ANTHROPIC_API_KEY"),
-        ("!!status 429", "busy", "429"),
-        ("!!status 500", "busy", "500"),
-        ("!!status 529", "busy", "529"),
-        ("!!text part\n!!drop", "connection", "broke off"),
-        ("!!status 400", "rejected", "400"),
-    ],
+FAILURES = (
+    ("!!status 401", "auth", "ANTHROPIC_API_KEY"),
+    ("!!status 429", "busy", "429"),
+    ("!!status 500", "busy", "500"),
+    ("!!status 529", "busy", "529"),
+    ("!!text part\n!!drop", "connection", "broke off"),
+    ("!!status 400", "rejected", "400"),
 )
-async def test_a_failure_is_said_in_words_and_can_be_resumed(
-    room: Room, script: str, error_type: str, words: str
-) -> None:
-    turn = await room.say(f"one\n{script}")
 
-    error = error_of(turn)
-    assert error["errorType"] == error_type
-    assert words in error["message"]
-    assert error["resumable"]
-    assert error["stack"]
-    after = await room.say("two\n!!text second")
+
+async def test_failures_are_said_in_words_and_can_be_resumed(room: Room) -> None:
+    for number, (script, error_type, words) in enumerate(FAILURES):
+        turn = await room.say(f"{number}\n{script}")
+        error = error_of(turn)
+        assert error["errorType"] == error_type, script
+        assert words in error["message"], script
+        assert error["resumable"], script
+        assert error["stack"], script
+    after = await room.say("last\n!!text second")
     assert said(after) == "second"
 
 
