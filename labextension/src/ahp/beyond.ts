@@ -24,6 +24,7 @@ const GRANTS = 'jupyter-ahp.grants';
 const ROLE = 'jupyter-ahp.role';
 const LIMIT = 'jupyter-ahp.attachmentLimit';
 const MAX_MESSAGE = 'jupyter-ahp.maxMessageBytes';
+const UPLOADS = 'jupyter-ahp.uploads';
 const UNREADABLE = 'jupyter-ahp.unreadable';
 
 /** For the `_meta` of a change to what waits: the queue is tidied, and nothing starts for it. */
@@ -130,7 +131,7 @@ export function roleOf(host: InitializeResult | undefined): string | undefined {
  * The size in bytes over which the host reads no attachment from a client, or the answer would be more than it takes at
  * once, on which it closes the connection; 0 where there is none, or it does not say.
  */
-export function attachmentLimit(host: InitializeResult | undefined): number {
+export function offerLimit(host: InitializeResult | undefined): number {
   const limit = host?._meta?.[LIMIT];
   const message = host?._meta?.[MAX_MESSAGE];
   const limits = typeof limit === 'number' && limit > 0 ? [limit] : [];
@@ -138,6 +139,34 @@ export function attachmentLimit(host: InitializeResult | undefined): number {
     limits.push(Math.max(1, Math.floor((message - ENVELOPE) / 4) * 3)); // as base64
   }
   return limits.length ? Math.min(...limits) : 0;
+}
+
+/** The size in bytes over which nothing can be attached; 0 where there is none, or the host does not say. */
+export function attachmentLimit(host: InitializeResult | undefined): number {
+  const place = uploadPlace(host);
+  return place ? place.maxBytes : offerLimit(host);
+}
+
+/** Where a client puts files ahead of the message that carries them. */
+export interface UploadPlace {
+  /** Ends with a slash. */
+  readonly uri: string;
+  readonly pieceBytes: number;
+  /** Of all that waits there for its message; 0 where there is no limit. */
+  readonly maxBytes: number;
+}
+
+export function uploadPlace(host: InitializeResult | undefined): UploadPlace | undefined {
+  const { uri, pieceBytes, maxBytes = 0 } = record(host?._meta?.[UPLOADS]) ?? {};
+  return typeof uri === 'string' && typeof pieceBytes === 'number' && pieceBytes > 0
+    ? { uri, pieceBytes, maxBytes: typeof maxBytes === 'number' ? maxBytes : 0 }
+    : undefined;
+}
+
+/** How large a message to the host may be, if it says. */
+export function maxMessageBytes(host: InitializeResult | undefined): number | undefined {
+  const most = host?._meta?.[MAX_MESSAGE];
+  return typeof most === 'number' ? most : undefined;
 }
 
 /** A session that is there and could not be read. */

@@ -31,6 +31,11 @@ export class Offers {
     return uri;
   }
 
+  /** Remembers what is at the host already, to be looked at here. */
+  remember(uri: URI, blob: Blob): void {
+    this.#blobs.set(uri, blob);
+  }
+
   get(uri: URI): Blob | undefined {
     return this.#blobs.get(uri);
   }

@@ -5,10 +5,12 @@
  */
 
 import type { AhpAction } from './actions';
+import { offerLimit, uploadPlace } from './beyond';
 import { SessionCatalogue } from './catalogue';
 import type { ChannelView } from './channel';
 import { frameSchedule, systemClock, type Clock, type Schedule } from './clock';
 import type { AhpConnection } from './connection';
+import { ConnectionLost } from './errors';
 import type { Params } from './jsonrpc';
 import { Offers } from './offers';
 import { Replica, type RefusedAction, type SubscribeOptions, type Subscription } from './replica';
@@ -24,6 +26,7 @@ import type {
   SessionConfigPropertySchema,
   URI
 } from './types';
+import { upload } from './uploads';
 import { newChatUri, newSessionUri, ROOT } from './uris';
 
 export interface StoreOptions {
@@ -157,6 +160,47 @@ export class AhpStore {
     const { channel = newSessionUri(), ...rest } = params;
     await this.connection.request('createSession', { channel, ...rest });
     return channel;
+  }
+
+  /**
+   * Holds a file for a message to name: at the host, where it has a place for that, else here, to be read by it. What is at
+   * the host outlives this page. Rejects with the host's reason.
+   */
+  async attach(file: Blob, name: string): Promise<URI> {
+    const { connection } = this;
+    let uri: URI | undefined;
+    if (connection.getState().status === 'open') {
+      uri = await upload(
+        (method, params) => connection.request(method, params),
+        connection.host,
+        file
+      ).catch((error: unknown) => {
+        if (error instanceof ConnectionLost) {
+          return undefined; // it goes when the connection is back, as the message does
+        }
+        throw error;
+      });
+    }
+    if (uri === undefined) {
+      const most = offerLimit(connection.host);
+      if (most && file.size > most) {
+        throw new Error(
+          'It is too large to wait here for the connection. Try again when it is back.'
+        );
+      }
+      return this.offers.offer(file, name);
+    }
+    this.offers.remember(uri, file);
+    return uri;
+  }
+
+  /** Gives up what was held for a message that is not sent after all. */
+  detach(uri: URI): void {
+    this.offers.withdraw(uri);
+    const place = uploadPlace(this.connection.host);
+    if (place && uri.startsWith(place.uri)) {
+      this.connection.request('resourceDelete', { channel: ROOT, uri }).catch(() => undefined); // the host removes in a day what no message took
+    }
   }
 
   async disposeSession(session: URI): Promise<void> {

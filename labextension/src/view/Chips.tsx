@@ -64,6 +64,7 @@ export function Chips(props: {
                   source={shown}
                   label={attachment.label}
                   open={index === open}
+                  pending={onRemove !== undefined}
                   onToggle={() => setOpen(index === open ? undefined : index)}
                 />
               ) : (
@@ -109,9 +110,11 @@ function Thumbnail(props: {
   source: PictureSource;
   label: string;
   open: boolean;
+  /** It is not sent yet: what is at the host is no chat's, and cannot be looked at. */
+  pending: boolean;
   onToggle: () => void;
 }): React.ReactElement {
-  const { source, label, open, onToggle } = props;
+  const { source, label, open, pending, onToggle } = props;
   const place = useRef<HTMLButtonElement>(null);
   const { src, problem } = usePicture(source, place);
   return (
@@ -126,7 +129,7 @@ function Thumbnail(props: {
       {src ? (
         <img className="ahp-Thumb" alt="" src={src} />
       ) : (
-        <Icon name={problem === undefined ? 'image' : 'warn'} />
+        <Icon name={problem === undefined || pending ? 'image' : 'warn'} />
       )}
       <span className="ahp-clip">{label}</span>
     </button>

@@ -29,6 +29,8 @@ export interface ComposerProps {
   offline: boolean;
   /** What is typed takes the place of something that was said: not while a turn runs. */
   editing?: boolean;
+  /** Something that goes along is on its way here: nothing is sent without it. */
+  busy?: boolean;
   /** What is offered for the word that is being typed. */
   completion?: Completion;
   /** What goes along, above the text. */
@@ -50,6 +52,7 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
       running,
       offline,
       stopping = false,
+      busy = false,
       editing = false,
       completion,
       chips,
@@ -64,7 +67,7 @@ export const Composer = React.forwardRef<HTMLTextAreaElement, ComposerProps>(
     const empty = !text.trim() && !chips;
     const prefix = useCommandPrefix();
     const command = isCommand(text, prefix);
-    const sendable = !empty && !(editing && running);
+    const sendable = !empty && !busy && !(editing && running);
     const queues = running && !offline && !editing;
     // a command is run, not read
     const steers = queues && !command && onSteer !== undefined;

@@ -137,13 +137,16 @@ export function ComposerBox(props: Props): React.ReactElement {
   };
 
   // ── files ──
+  const [taking, setTaking] = useState(0);
   const withdraw = (attachment: Attachment | undefined): void => {
     if (attachment?.type === 'resource') {
       store.offers.withdraw(attachment.uri);
     }
   };
   const onFiles = (files: readonly File[], refused: readonly string[] = []): void => {
+    setTaking(count => count + files.length);
     void takeFiles(store, files, attachmentLimit(store.connection.host), host.words).then(taken => {
+      setTaking(count => count - files.length);
       taken.attachments.forEach(attachment => draft.attach({ mark: '', attachment }));
       const problems = [...refused, ...taken.refused];
       onProblem(problems.length ? t('Not attached: %1', problems.join(' ')) : undefined);
@@ -221,7 +224,14 @@ export function ComposerBox(props: Props): React.ReactElement {
     onTake: draft.attach
   });
   const tray =
-    offline || unsent || problem || draft.theirs || missing || edited || waiting.length > 0;
+    taking > 0 ||
+    offline ||
+    unsent ||
+    problem ||
+    draft.theirs ||
+    missing ||
+    edited ||
+    waiting.length > 0;
   return (
     <>
       {tray && (
@@ -241,6 +251,11 @@ export function ComposerBox(props: Props): React.ReactElement {
           {missing && (
             <Strip icon="warn" tone="warn">
               <b>{missing.reason}</b> <span className="ahp-muted">{missing.fix}</span>
+            </Strip>
+          )}
+          {taking > 0 && (
+            <Strip icon="spinner" role="status">
+              {host.words.n('Attaching %1 file', 'Attaching %1 files', taking)}
             </Strip>
           )}
           {offline && <OfflineStrip />}
@@ -314,7 +329,10 @@ export function ComposerBox(props: Props): React.ReactElement {
             <Chips
               attachments={draft.attachments}
               onRemove={index => {
-                withdraw(draft.attachments[index]);
+                const attachment = draft.attachments[index];
+                if (attachment?.type === 'resource') {
+                  store.detach(attachment.uri);
+                }
                 draft.detach(index);
               }}
             />
@@ -323,6 +341,7 @@ export function ComposerBox(props: Props): React.ReactElement {
         running={running}
         offline={offline}
         editing={edited !== undefined}
+        busy={taking > 0}
       >
         {agent && (
           <ModelPicker

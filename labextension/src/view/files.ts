@@ -1,6 +1,7 @@
 import type { AhpStore, Attachment } from '../ahp';
 import { bytes } from './format';
 import { isDrawn } from './pictures';
+import { sentence } from './text';
 import type { Words } from './words';
 
 /**
@@ -16,6 +17,9 @@ function foldersIn(data: DataTransfer | null): ReadonlySet<string> {
   const entries = [...(data?.items ?? [])].map(item => item.webkitGetAsEntry?.());
   return new Set(entries.flatMap(entry => (entry?.isDirectory ? [entry.name] : [])));
 }
+
+/** More than this is not held in memory. */
+const LARGE = 32 * 2 ** 20;
 
 export interface Taken {
   readonly attachments: readonly Attachment[];
@@ -38,19 +42,26 @@ export async function takeFiles(
       refused.push(t('%1 has %2, over %3.', label, bytes(file.size), bytes(limit)));
       continue;
     }
+    let content: Blob;
     try {
-      // as it is now: it may be changed, or gone, when the host asks for it
-      const content = new Blob([await file.arrayBuffer()], { type: file.type });
+      // as it is now: it may be changed, or gone, when the host asks for it; a large one is read as it goes
+      content =
+        file.size > LARGE ? file : new Blob([await file.arrayBuffer()], { type: file.type });
+    } catch {
+      refused.push(t('%1 could not be read.', label));
+      continue;
+    }
+    try {
       attachments.push({
         type: 'resource',
-        uri: store.offers.offer(content, label),
+        uri: await store.attach(content, label),
         label,
         sizeHint: content.size,
         ...(file.type ? { contentType: file.type } : {}),
         ...(isDrawn(file.type) ? { displayKind: 'image' } : {})
       });
-    } catch {
-      refused.push(t('%1 could not be read.', label));
+    } catch (error) {
+      refused.push(`${label}: ${sentence((error as Error).message)}`);
     }
   }
   return { attachments, refused };

@@ -1,6 +1,14 @@
 // @vitest-environment node
-import { describe, expect, it } from 'vitest';
-import { ErrorCode, offeredBy, Offers, Resources } from '..';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  attachmentLimit,
+  ErrorCode,
+  type InitializeResult,
+  offeredBy,
+  Offers,
+  Resources
+} from '..';
+import { upload } from '../uploads';
 
 const text = (blob: Blob): Promise<string> => blob.text();
 const answer = (said: string) => ({
@@ -108,5 +116,58 @@ describe('what messages name', () => {
     const resources = new Resources(() => Promise.reject(new Error('asked')), offers);
     const blob = new Blob(['mine']);
     expect(await resources.read(offers.offer(blob, 'x'))).toBe(blob);
+  });
+});
+
+describe('a file that goes ahead of its message', () => {
+  const host = (meta: Record<string, unknown>): InitializeResult => ({
+    protocolVersion: '1.0.0',
+    serverSeq: 0,
+    snapshots: [],
+    _meta: meta
+  });
+  const place = { uri: 'file:///uploads/me/', pieceBytes: 4, maxBytes: 100 };
+
+  it('is written piece by piece, where the host said, in pieces that a frame holds', async () => {
+    const written: Record<string, unknown>[] = [];
+    const request = async (method: string, params: object): Promise<unknown> => {
+      written.push({ method, ...params });
+      return {};
+    };
+    const uri = await upload(
+      request,
+      host({ 'jupyter-ahp.uploads': place }),
+      new Blob(['123456789'])
+    );
+    expect(uri).toMatch(/^file:\/\/\/uploads\/me\/[0-9a-f-]{36}$/);
+    expect(
+      written.map(({ method, uri: to, mode, position, data }) => [
+        method,
+        to,
+        mode,
+        position,
+        atob(String(data))
+      ])
+    ).toEqual([
+      ['resourceWrite', uri, 'truncate', 0, '1234'],
+      ['resourceWrite', uri, 'truncate', 4, '5678'],
+      ['resourceWrite', uri, 'truncate', 8, '9']
+    ]);
+    written.length = 0;
+    const tight = { 'jupyter-ahp.uploads': place, 'jupyter-ahp.maxMessageBytes': 4096 + 4 };
+    await upload(request, host(tight), new Blob(['1234']));
+    expect(written.map(({ position }) => position)).toEqual([0, 3]);
+    written.length = 0;
+    await upload(request, host({ 'jupyter-ahp.uploads': place }), new Blob([]));
+    expect(written.map(({ data }) => data)).toEqual(['']);
+  });
+
+  it('stays here where the host has no place for it', async () => {
+    const asked = vi.fn();
+    expect(await upload(asked, host({}), new Blob(['x']))).toBeUndefined();
+    expect(asked).not.toHaveBeenCalled();
+    const limit = { 'jupyter-ahp.attachmentLimit': 7 };
+    expect(attachmentLimit(host(limit))).toBe(7);
+    expect(attachmentLimit(host({ ...limit, 'jupyter-ahp.uploads': place }))).toBe(100);
   });
 });
