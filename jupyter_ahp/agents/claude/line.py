@@ -19,6 +19,7 @@ from claude_agent_sdk import (
     Message,
     ProcessError,
     Transport,
+    __version__,
 )
 
 from jupyter_ahp.agents.base import Json
@@ -88,6 +89,9 @@ class Line:
     ) -> None:
         argv = private.command_line(options, cli)
         cwd = str(options.cwd) if options.cwd else None
+        if cwd is not None:
+            env = {**env, "PWD": cwd}
+        env["CLAUDE_AGENT_SDK_VERSION"] = __version__
         self._transport = ChildTransport(argv, cwd, env) if argv is not None else None
         self._stderr: list[str] = []
         if self._transport is None:

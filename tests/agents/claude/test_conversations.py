@@ -154,6 +154,19 @@ async def test_X2_what_cannot_be_gone_back_to_is_kept(room: Room, settings: Sett
     assert room.told()[-3:] == ["three\n!!text 2", "2", "four\n!!text 3"]
 
 
+async def test_a_cleared_conversation_begins_anew_and_stays_so(room: Room) -> None:
+    await room.say("one\n!!text 0")
+    await room.say("/clear")
+    await room.say("two\n!!text 1")
+    [told] = room.told()
+    assert told.endswith("two\n!!text 1")
+    assert "one\n!!text 0" not in told
+
+    await room.restart()
+    await room.say("three\n!!text 2")
+    assert room.told() == [told, "1", "three\n!!text 2"]
+
+
 # ── read back ────────────────────────────────────────────────────────────────────────────────────────────────────
 async def memory_of(room: Room) -> str:
     [path] = room.settings.home.glob("projects/*/*.jsonl")
