@@ -40,16 +40,24 @@ _BEFORE = "This conversation began elsewhere. What was said in it so far, withou
 
 # ── What the agent is told ───────────────────────────────────────────────────────────────────────────────────────────
 def blocks_of(
-    prompt: Prompt, can: PromptCapabilities, *, begins: bool, commands: Iterable[str] = ()
+    prompt: Prompt,
+    can: PromptCapabilities,
+    *,
+    begins: bool,
+    directories: Sequence[str] = (),
+    commands: Iterable[str] = (),
 ) -> tuple[list[ContentBlock], list[str]]:
     """A turn's prompt, and the labels of the pictures that the agent cannot take.
 
-    `begins`: the agent knows nothing of the chat yet, and is told. `commands` are the agent's own: one is only heard at
+    `begins`: the agent knows nothing of the chat yet, and is told. `directories` are those that it is to be told that it
+    may work in as well. `commands` are the agent's own: one is only heard at
     the very beginning of what it is told, so that what comes ahead of everything else (B3) stands behind it.
     """
     ahead: list[ContentBlock] = []
     if begins and (told := transcript(prompt)):
         ahead.append(_text(f"{_BEFORE}\n\n{told}"))
+    if directories:
+        ahead.append(_text(f"You may work in these directories as well: {', '.join(directories)}"))
     if preface := prompt.prefaces.get(prompt.turn_id):
         ahead.append(_text(preface))
     said = [_text(_GO_ON if _was_answered(prompt) else prompt.text)]

@@ -113,7 +113,12 @@ class ACPConversation(Conversation):
         step()
         commands = [command.name for command in self._learned.commands]
         blocks, unseen = await asyncio.to_thread(
-            blocks_of, prompt, self._session.takes, begins=self._session.is_new, commands=commands
+            blocks_of,
+            prompt,
+            self._session.takes,
+            begins=self._session.is_new,
+            directories=self._session.untold,
+            commands=commands,
         )
         step()
         if unseen:

@@ -260,14 +260,22 @@ class Session:
     @property
     def _place(self) -> dict[str, Any]:
         """Where a session works, and with which tools."""
-        more = self._directories[1:]
-        sessions = self._can.session_capabilities
-        takes_more = sessions is not None and sessions.additional_directories is not None
+        more = list(self._directories[1:]) if self._takes_directories else []
         return {
             "cwd": self._directory,
             "mcp_servers": [self._bridge.server],
-            **({"additional_directories": list(more)} if more and takes_more else {}),
+            **({"additional_directories": more} if more else {}),
         }
+
+    @property
+    def _takes_directories(self) -> bool:
+        sessions = self._can.session_capabilities
+        return sessions is not None and sessions.additional_directories is not None
+
+    @property
+    def untold(self) -> Sequence[str]:
+        """Directories that it may work in as well, and has not been told of."""
+        return self._directories[1:] if self.is_new and not self._takes_directories else ()
 
     async def _logged_in(self, line: Line, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Ask; where that needs a login that the environment has the keys for, log in and ask again."""

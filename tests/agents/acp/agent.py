@@ -15,6 +15,7 @@ What the model can call:
 | `ask {"message", "schema"}` | asks the person |
 | `switch {"mode"}` | changes its own mode |
 | `worker {"prompt", "text", "path"}` | has a worker that says the text and writes the file |
+| `draw {}` | draws a picture: in its answer, and as what the tool made |
 | `die {"code"}` | ends |
 | `deaf {"seconds"}` | takes in no stop for so long |
 | `say {"line", "times"}` | writes a line that is not ACP to its output |
@@ -74,6 +75,7 @@ from acp.schema import (
 
 HOME = Path(os.environ["AGENT_HOME"])
 WITHOUT = os.environ.get("AGENT_WITHOUT", "").split()
+DOT = "iVBORw0KGgo="
 Json = dict[str, Any]
 
 
@@ -418,6 +420,13 @@ class Agent:
             await self.change(session, inner, status="completed")
         await self.change(session, call_id, status="completed")
         return "The worker is done."
+
+    async def do_draw(self, session: Session, call_id: str, arguments: Json) -> str:
+        picture = helpers.image_block(DOT, "image/png")
+        await self.tell(session, helpers.update_agent_message(picture))
+        await self.begin(session, call_id, "Draw", kind="other", status="in_progress")
+        await self.change(session, call_id, status="completed", content=[helpers.tool_content(picture)])
+        return "Drawn."
 
     async def do_die(self, session: Session, call_id: str, arguments: Json) -> str:
         sys.stderr.write("I cannot go on like this.\n")

@@ -113,6 +113,22 @@ async def test_B3_what_the_host_has_to_say_goes_ahead_of_what_was_said(room: Roo
     assert [part["text"] for part in room.model.requests[-1].body["messages"][-1]["content"]] == ["Really?"]
 
 
+async def test_directories_that_acp_has_no_words_for_are_told(
+    make_room: MakeRoom, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.txt").write_text("more")
+    both = [folder.as_uri(), (tmp_path / "more").as_uri()]
+    room = await make_room(workingDirectories=both)
+    await room.say("!!text first")
+    ahead, said = [part["text"] for part in room.model.requests[-1].body["messages"][-1]["content"]]
+    assert ahead == f"You may work in these directories as well: {tmp_path / 'more'}"
+    [call] = calls_of(await room.say('!!tool read {"path": "../more/a.txt"}\n!!text done'))
+    assert texts_of(call) == ["more"]
+    assert [text for text in room.told() if "directories" in text] == [f"{ahead}\n\n{said}"], "once"
+    await room.leave()
+
+
 async def test_a_command_of_the_agents_stays_in_front(room: Room) -> None:
     await room.say("!!text The median is robust.")
     items = (
@@ -143,6 +159,16 @@ async def test_a_plan_is_one_call_that_shows_the_list_as_it_stands(room: Room) -
         if env["action"]["type"] == "chat/toolCallContentChanged"
     ]
     assert [blocks[0]["text"] for blocks in shown] == ["▸ look\n· think", "✓ look\n▸ think"]
+
+
+async def test_pictures_that_it_makes_are_shown(room: Room) -> None:
+    turn = await room.say("!!tool draw {}\n!!text done")
+    picture, call, _ = turn["responseParts"]
+    assert (picture["kind"], picture["contentType"]) == ("contentRef", "image/png")
+    read = await room.client.request("resourceRead", uri=picture["uri"], encoding="base64")
+    assert read == {"data": "iVBORw0KGgo=", "encoding": "base64", "contentType": "image/png"}
+    [made] = call["toolCall"]["content"]
+    assert made == {"type": "embeddedResource", "data": "iVBORw0KGgo=", "contentType": "image/png"}
 
 
 async def test_a_file_is_read_through_us_and_named(room: Room) -> None:
