@@ -24,7 +24,7 @@ from ..protocol.errors import (
     channel_not_found,
     invalid_params,
 )
-from ..protocol.meta import CLIENT, SENDER, SENDER_NAME, ran_command, runs_here
+from ..protocol.meta import CLIENT, PENDING_ID, SENDER, SENDER_NAME, ran_command, runs_here
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
@@ -362,7 +362,7 @@ class Chat:
         """
         message = action["message"]
         meta = {**(message.get("_meta") or {}), **stamp(sender)}
-        for key in (CLIENT, MAY_READ):
+        for key in (CLIENT, MAY_READ, PENDING_ID):
             meta.pop(key, None)  # the host says them
         if self.session.takes_tools:
             meta[CLIENT] = sender.client_id

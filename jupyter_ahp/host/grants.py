@@ -76,9 +76,9 @@ _COVERS: Final[Mapping[str, frozenset[str]]] = {
 
 _OPEN: Final[tuple[str, ...]] = ()
 _CARRIED: Final = re.compile(
-    r"/attachments/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/[^/]+$"
+    r"(?i:file):.*/attachments/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/[^/]+"
 )
-"""What the name of such a file ends in. Whether it is one is looked at where it is read."""
+"""What the URI of a file that a message carries looks like. Whether it is one is looked at where it is read."""
 
 TAKES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -212,10 +212,10 @@ def takes(name: str, content: Json, *, commands: bool = False) -> tuple[str, ...
                 needed += ("terminal:create",)
         case "resourceRead" | "resourceResolve":
             # What a message carries is a part of its chat (P1), as its canvases are.
-            if _CARRIED.search(content["uri"]) or content["uri"].startswith(("ahp-canvas:", "data:")):
+            if _CARRIED.fullmatch(content["uri"]) or content["uri"].startswith(("ahp-canvas:", "data:")):
                 needed = ("chat:turns",)
         case "resourceWrite" | "resourceDelete":
-            if _UPLOADED.search(content["uri"]):  # what a message is to carry is a part of sending it (P3)
+            if _UPLOADED.fullmatch(content["uri"]):  # what a message is to carry is a part of sending it (P3)
                 needed = ("chat:send",)
         case "resourceRequest":
             if content.get("write"):

@@ -477,6 +477,16 @@ class Host:
             self.extensions.events.client("client_disconnect", connection)
             self._last_seen[connection.client_id] = clock.monotonic_ms()
 
+    def is_anothers(self, client_id: str, principal: str) -> bool:
+        """Whether somebody else is connected under this id, in whatever case: URIs that name a client have none."""
+        name = client_id.casefold()
+        return any(
+            other.client is not None
+            and other.client_id.casefold() == name
+            and other.principal.id != principal
+            for other in self.connections
+        )
+
     def connection_of(self, client_id: str) -> Connection | None:
         """A live connection of that client, the one to answer when its old one is gone."""
         return next((other for other in self.connections if other.client_id == client_id), None)

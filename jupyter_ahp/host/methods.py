@@ -102,10 +102,10 @@ async def initialize(connection: Connection, params: Json) -> Json:
     older = str(info.get("name", "")).startswith("vscode-") and meta.get("vscode.ahpSessionUris") is not True
     asked = str(params.get("channel") or uris.ROOT)
     spelling = Spelling(by_provider=older, root=asked if uris.is_root(asked) else uris.ROOT)
+    if host.is_anothers(params["clientId"], connection.principal.id):
+        raise invalid_params("Somebody else is connected under this clientId: take one of your own.")
     known = host.clients.get(params["clientId"])
     if known is not None and known.principal != connection.principal.id:
-        if host.connection_of(known.client_id) is not None:
-            raise invalid_params("Somebody else is connected under this clientId: take one of your own.")
         known = None
     client = Client(params["clientId"], connection.principal.id, version, spelling, older)
     if known is not None:

@@ -41,8 +41,8 @@ _SWEEP: Final = 3600.0  # seconds between two looks at what nobody took
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-NAMED: Final = re.compile(f"/uploads/{_UUID.pattern}/{_NAME.pattern}$")
-"""What the URI of an upload ends in. Whether it is one is looked at where it is written (`Uploads.find`)."""
+NAMED: Final = re.compile(f"(?i:file):.*/uploads/{_UUID.pattern}/{_NAME.pattern}")
+"""What the URI of an upload looks like. Whether it is one is looked at where it is written (`Uploads.find`)."""
 
 
 class Uploads:

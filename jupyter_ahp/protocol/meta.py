@@ -59,5 +59,6 @@ def sent_in(turn: dict[str, Any]) -> Iterator[str]:
     """The ids under which messages that are in this turn had waited: its own, and steering that was read in it."""
     read = map(steering_of, turn.get("responseParts", ()))
     for message in (turn["message"], *filter(None, read)):
-        if name := (message.get("_meta") or {}).get(PENDING_ID):
+        name = (message.get("_meta") or {}).get(PENDING_ID)
+        if isinstance(name, str):
             yield name

@@ -576,6 +576,20 @@ async def test_P_nobody_takes_anothers_client_id(serve: MakeHost) -> None:
     await thief.drop()
 
 
+async def test_P_nobody_takes_anothers_client_id_in_other_letters(serve: MakeHost) -> None:
+    """The authority of a URI has no case, so what one of them serves would be asked of the other."""
+    host = await serve(role="member")
+    owner = WireClient(host, principal=OWNER, client_id="Window-7")
+    await owner.initialize()
+    thief = WireClient(host, principal=ANA, client_id="window-7")
+
+    error = await thief.fails("initialize", protocolVersions=["1.0.0"], clientId="window-7")
+
+    assert (error.code, "clientId" in error.message) == (-32602, True)
+    await owner.drop()
+    await thief.initialize()
+
+
 async def test_P_one_person_with_two_sockets_keeps_the_client_id(serve: MakeHost) -> None:
     host = await serve(role="member")
     ana = await ana_at(host)

@@ -508,3 +508,32 @@ async def test_an_owner_that_says_nothing_or_leaves_ends_the_request(
     await owner.drop()
     with pytest.raises(RpcError, match=r"-32008.*has left"):
         await answer
+
+
+@pytest.mark.parametrize(
+    ("method", "place", "more"),
+    [
+        ("resourceRead", "attachments", {}),
+        ("resourceResolve", "attachments", {}),
+        ("resourceWrite", "uploads", {"data": "x", "encoding": "utf-8"}),
+        ("resourceDelete", "uploads", {}),
+    ],
+)
+async def test_P1_P3_a_name_like_that_of_a_messages_file_asks_nothing_of_another_client(
+    agent: Scripted, method: str, place: str, more: Json
+) -> None:
+    grants = Grants({"writer": ["session:read", "session:write"]}, {"ana": "writer"})
+    host = Host(MemoryStore(), [agent], HostOptions(grants=grants))
+    await host.start()
+    owner = Sender(host, client_id="window-7")
+    ana = WireClient(host, principal=Principal("user:ana", "Ana"))
+    await owner.initialize()
+    await ana.initialize()
+
+    uri = f"virtual://window-7/{place}/f47ac10b-58cc-4372-a567-0e02b2c3d479/x"
+    assert (await ana.fails(method, uri=uri, **more)).code == DENIED
+
+    assert owner.asked == []
+    await owner.drop()
+    await ana.drop()
+    await host.stop()

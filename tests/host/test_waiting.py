@@ -26,7 +26,7 @@ from jupyter_ahp.host.ports import (
     TurnSink,
 )
 from jupyter_ahp.host.ports import Start as StartOfChat
-from jupyter_ahp.protocol.meta import HOLD
+from jupyter_ahp.protocol.meta import HOLD, PENDING_ID
 from jupyter_ahp.store.files import FileStore
 from jupyter_ahp.store.memory import MemoryStore
 from tests.host.harness import Failing, Line, Scripted, WireClient, agree, message, quiet, started, until
@@ -343,6 +343,34 @@ async def test_Q1_what_waits_is_there_after_a_crash_and_goes_on_when_somebody_do
     for one, its in ((client, host), (late, again)):
         await one.connection.closed()
         await its.stop()
+
+
+@pytest.mark.parametrize("said", ["q1", ["q1"], {"q1": 1}, 7])
+async def test_Q1_under_which_id_a_message_waited_is_the_hosts_to_say(
+    files: FileStore, tmp_path: Path, agent: Scripted, said: object
+) -> None:
+    """A client that claims it, as one that sends again what it read, neither takes another's message away nor the chat."""
+    host = await started(files, agent)
+    client = WireClient(host)
+    await client.initialize()
+    chat = await client.create(S)
+    Pausing(agent)
+    turn = await client.start(chat, "theirs", _meta={PENDING_ID: said})
+    await queue(client, chat, "q1")
+    await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await quiet(host)
+    assert waiting(client, chat) == ["q1"]
+    await client.connection.closed()
+    await host.stop()
+
+    again = await started(FileStore(tmp_path / "store"), agent)
+    late = WireClient(again)
+    await late.initialize()
+    await late.subscribe(chat)
+    assert PENDING_ID not in late.turn(chat, turn)["message"]["_meta"]
+    assert waiting(late, chat) == ["q1"]
+    await late.connection.closed()
+    await again.stop()
 
 
 async def test_Q1_a_crash_between_the_start_and_the_record_delivers_it_once(
