@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol import status, uris
 from ..protocol.errors import INTERNAL_ERROR, ProtocolError
+from ..protocol.times import parse_ms
 from . import clock
 from .chat import Refused, empty_summary
 from .ports import (
@@ -47,6 +48,7 @@ _CLOSING: Final = 5.0  # seconds that what is being written and deleted has when
 _ROWS: Final = 500  # of one agent, the newest
 _DIRECTORIES: Final = 50
 _AT_ONCE: Final = 50  # rows taken in in one go
+_ENDS: Final = ("complete", "cancelled", "error")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 _IDS: Final = uuid.UUID("6f0a1f6e-6b0d-4c39-9a53-0a3ac4f0f2a1")  # a name space of our own
 
@@ -162,7 +164,7 @@ class Catalogue:
     async def _read_of(self, agent: Agent, directories: Sequence[str]) -> None:
         try:
             async with asyncio.timeout(_PATIENCE):
-                rows = await agent.catalogue(directories)
+                rows = list(await agent.catalogue(directories))
         except TimeoutError:
             log.warning(
                 "Agent %s did not list its conversations in %.0f s: they are as they were listed before",
@@ -175,7 +177,14 @@ class Catalogue:
                 "Agent %s cannot list its conversations: they are as they were listed before", agent.provider
             )
             return
-        newest = sorted(rows, key=lambda row: row.modified_at, reverse=True)[:_ROWS]
+        sound = [found for row in rows if (found := _sound(row)) is not None]
+        if len(sound) < len(rows):
+            log.warning(
+                "Agent %s lists %d conversations in a way that nobody can use: they are left out",
+                agent.provider,
+                len(rows) - len(sound),
+            )
+        newest = sorted(sound, key=lambda row: row.modified_at, reverse=True)[:_ROWS]
         for count, row in enumerate(newest):
             if count % _AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -241,7 +250,7 @@ class Catalogue:
             raise ProtocolError(INTERNAL_ERROR, f"The agent {session.provider!r} is not on this server.")
         try:
             async with asyncio.timeout(_PATIENCE):
-                read = await agent.transcript(found.memory)
+                read = list(await agent.transcript(found.memory))
         except TurnFailed as failure:
             raise ProtocolError(
                 INTERNAL_ERROR, f"This chat could not be read: {failure.message}"
@@ -250,6 +259,10 @@ class Catalogue:
             log.exception("Agent %s cannot read %s back", agent.provider, found.memory)
             words = str(error) or type(error).__name__
             raise ProtocolError(INTERNAL_ERROR, f"This chat could not be read: {words}") from error
+        if not all(_is_turn(turn) for turn in read) or len({turn["id"] for turn in read}) < len(read):
+            log.error("Agent %s reads %s back as what is no list of turns", agent.provider, found.memory)
+            words = f"This chat could not be read: what {agent.display_name} says of it are no turns."
+            raise ProtocolError(INTERNAL_ERROR, words)
         points = {turn["id"]: turn[RESUME_POINT] for turn in read if turn.get(RESUME_POINT)}
         turns = [
             {key: sendable(value) for key, value in turn.items() if key != RESUME_POINT} for turn in read
@@ -290,6 +303,35 @@ class Catalogue:
             self.delete(agent, [found.memory])
 
 
+def _sound(row: object) -> Found | None:
+    """A row as it can be listed, if it can: what agents say here, they read from files that other programs wrote."""
+    if not isinstance(row, Found) or not all(
+        isinstance(one, str) for one in (row.memory, row.title, row.directory)
+    ):
+        return None
+    if not row.memory or sendable(row.memory) != row.memory or parse_ms(row.modified_at) is None:
+        return None
+    began = row.modified_at if parse_ms(row.created_at) is None else row.created_at
+    title = sendable(row.title).strip()  # whoever cuts a title may cut an emoji in two
+    return replace(row, title=title, created_at=began)
+
+
+def _is_turn(turn: object) -> bool:
+    """Whether it has what every reader of an ended turn looks for (AHP 4.2)."""
+    if not isinstance(turn, dict):
+        return False
+    message, parts = turn.get("message"), turn.get("responseParts")
+    return (
+        isinstance(turn.get("id"), str)
+        and turn.get("state") in _ENDS
+        and isinstance(message, dict)
+        and isinstance(message.get("text"), str)
+        and isinstance(message.get("origin"), dict)
+        and isinstance(parts, list)
+        and all(isinstance(part, dict) and isinstance(part.get("kind"), str) for part in parts)
+    )
+
+
 def _record(provider: str, session_id: str, row: Found, config: Json) -> SessionRecord:
     """A row as the session that it is. Raises `ValueError` for a path that is none."""
     try:
@@ -297,15 +339,14 @@ def _record(provider: str, session_id: str, row: Found, config: Json) -> Session
     except ValueError:  # a name that is no scheme
         uri = uris.session_uri(session_id)
     chat = uris.default_chat_uri(uri)
-    title = row.title.strip()
     return SessionRecord(
         id=session_id,
         provider=provider,
         created_at=row.created_at,
         default_chat=chat,
-        title=title,
+        title=row.title,
         marks=status.IS_READ,
         directories=[Path(row.directory).as_uri()],
         config=config,
-        chats=[{**empty_summary(chat, title=title), "modifiedAt": row.modified_at}],
+        chats=[{**empty_summary(chat, title=row.title), "modifiedAt": row.modified_at}],
     )

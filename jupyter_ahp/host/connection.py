@@ -194,6 +194,10 @@ class Connection:
         """Answer a request with what the work on it comes to."""
         try:
             result = await work
+            if isinstance(result, Later):
+                self._own(asyncio.create_task(self._conclude(request, asyncio.shield(result.result))))
+            else:
+                self._answer(request.id, result)
         except ProtocolError as error:
             self._answer(request.id, error=error)
             if isinstance(error, NoVersion):
@@ -206,11 +210,6 @@ class Connection:
                 INTERNAL_ERROR, f"{request.method} failed: {type(error).__name__}: {error}"
             )
             self._answer(request.id, error=failure)
-        else:
-            if isinstance(result, Later):
-                self._own(asyncio.create_task(self._conclude(request, asyncio.shield(result.result))))
-            else:
-                self._answer(request.id, result)
 
     async def _notified(self, message: jsonrpc.Notification) -> None:
         if self.client is None:

@@ -223,11 +223,11 @@ class Session:
         if before == found or self.found is None:
             return
         for chat in self.chats.values():
-            changes = {"title": found.title.strip(), "modifiedAt": found.modified_at}
+            changes = {"title": found.title, "modifiedAt": found.modified_at}
             self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": changes})
             chat.stale()
-        if found.title.strip() != self.state["title"]:
-            self._publish({"type": "session/titleChanged", "title": found.title.strip()})
+        if found.title != self.state["title"]:
+            self._publish({"type": "session/titleChanged", "title": found.title})
         self._tell(title=self.state["title"], modifiedAt=self.modified_at, chats=self._compact())
 
     @property

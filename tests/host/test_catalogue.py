@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_ahp.host import catalogue
 from jupyter_ahp.host.host import Host
-from jupyter_ahp.host.ports import Found, StoreError
+from jupyter_ahp.host.ports import Found, Json, StoreError
 from jupyter_ahp.protocol import uris
 from jupyter_ahp.store.files import FileStore
 from tests.host.diary import BEGAN, NEW, Diary, S, Server, Shelf, entries
@@ -218,6 +218,74 @@ async def test_U5_an_agent_that_cannot_list_costs_its_own_rows(
     assert "Agent bad cannot list its conversations" in caplog.text
     await client.drop()
     await host.stop()
+
+
+HERE = "/home/ada"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "no row",
+        Found("bad", None, BEGAN, LATER, HERE),  # type: ignore[arg-type]
+        Found("bad", "t", BEGAN, LATER, None),  # type: ignore[arg-type]
+        Found("bad", "t", BEGAN, LATER, "not/absolute"),
+        Found("bad", "t", BEGAN, LATER, HERE + "/\ud83d"),
+        Found("bad", "t", BEGAN, None, HERE),  # type: ignore[arg-type]
+        Found("bad", "t", BEGAN, "yesterday", HERE),
+        Found("", "t", BEGAN, LATER, HERE),
+        Found("bad/\ud83d", "t", BEGAN, LATER, HERE),
+        Found(5, "t", BEGAN, LATER, HERE),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+async def test_U5_a_row_that_nobody_can_use_costs_itself_alone(server: Server, row: object) -> None:
+    server.shelf.found["bad"] = row  # type: ignore[assignment]
+    await server.chat("mine")
+
+    assert await listed(server.client) == [S, THEIRS]
+
+
+async def test_U5_half_an_emoji_in_a_title_and_no_beginning_are_mended(server: Server) -> None:
+    server.shelf.found["theirs"] = Found("theirs", " cut \ud83d", "", LATER, HERE)
+
+    result = await server.client.request("listSessions")
+
+    assert [(row["title"], row["createdAt"]) for row in result["items"]] == [("cut \ufffd", LATER)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"id": 7},
+        {"state": "running"},
+        {"message": "hello"},
+        {"message": {"text": None, "origin": {"kind": "user"}}},
+        {"message": {"text": "hello"}},
+        {"responseParts": None},
+        {"responseParts": ["hello"]},
+        {"responseParts": [{"content": "hello"}]},
+        {"id": "found-b"},
+    ],
+    ids=str,
+)
+async def test_U5_what_is_no_list_of_turns_is_said_and_not_taken(
+    server: Server, monkeypatch: pytest.MonkeyPatch, damage: Json
+) -> None:
+    read = server.agent.transcript
+
+    async def damaged(memory: str) -> list[Json]:
+        first, *others = await read(memory)
+        return [{**first, **damage}, *others]
+
+    monkeypatch.setattr(server.agent, "transcript", damaged)
+    error = await server.client.fails("subscribe", channel=CHAT)
+    await server.client.dispatch(CHAT, "chat/draftChanged", draft=message("mine"))
+    await until(lambda: not server.client.pending)
+
+    assert (error.code, "could not be read" in error.message) == (-32603, True)
+    assert "could not be read" in server.client.refusals[-1]["rejectionReason"]
+    assert await kept(server) == []
 
 
 async def test_U5_a_slow_agent_holds_up_nobody_and_its_rows_come_later(
