@@ -58,6 +58,8 @@ class Shown:
         """The tool of ours runs, and says how it goes."""
         self.worker: Worker | None = None
         """What it runs, of an agent that says what its workers say (W1)."""
+        self.over = False
+        """The agent has said how it ended."""
         self.asking = asyncio.Lock()
         self._content: list[Any] = []
         self._edits: dict[str, FileEditToolCallContent] = {}
@@ -88,6 +90,7 @@ class Shown:
     def show(self, status: str | None) -> None:
         """Show how it stands. One that is `pending` may grow, and may still be asked about: it is said to run when it is
         not a little later."""
+        self.over = status in ("completed", "failed")
         if self.taken:
             return
         self.rest()

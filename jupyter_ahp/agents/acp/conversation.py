@@ -21,6 +21,7 @@ from .bridge import Bridge
 from .callbacks import Callbacks
 from .calls import Place
 from .content import blocks_of
+from .late import Late
 from .session import Session
 from .settings import Learned
 from .terminals import Terminals
@@ -53,6 +54,9 @@ class ACPConversation(Conversation):
         self._place = Place(directory, self._terminals)
         self._bridge = Bridge(lambda: self._turn)
         callbacks = Callbacks(self, start.directories, self._terminals)
+        self._late = Late(start.host, server.title, self._begun_by_itself, self._over)
+        self._was_stopped = False
+        """The last turn was: what the agent says of it now is heard by nobody (T5)."""
         self._session = Session(server, start, directory, learned, ends, self._bridge, callbacks.handle)
 
     @property
@@ -92,11 +96,9 @@ class ACPConversation(Conversation):
             await self._hang_up()
             raise
         finally:
-            self._turn = None
-            turn.close()
+            self._over(turn)
             if turn.sent:
                 sink.resume_point(prompt.turn_id)
-            self._rest_later()
 
     async def _run(self, turn: Turn, prompt: Prompt) -> None:
         def step() -> None:
@@ -127,6 +129,17 @@ class ACPConversation(Conversation):
             )
         turn.sent = True
         turn.answered(await self._session.prompt(prompt.turn_id, blocks))
+
+    def _begun_by_itself(self, sink: TurnSink) -> Turn:
+        turn = self._turn = Turn(sink, Prompt("", ""), self._place, title=self._server.title)
+        turn.sent = True
+        return turn
+
+    def _over(self, turn: Turn) -> None:
+        self._turn = None
+        self._was_stopped = turn.stopped
+        turn.close()
+        self._rest_later()
 
     async def stop(self, running: asyncio.Task[None]) -> None:
         turn = self._turn
@@ -176,12 +189,14 @@ class ACPConversation(Conversation):
         """An update of the session; of what was said before, while it is loaded, nothing is news."""
         if self._session.heard(update, self._say):
             return
-        if self._turn is None or self._session.loading:
+        if self._session.loading:
+            return
+        if self._turn is not None:
+            self._turn.update(update)
+        elif self._was_stopped or not self._late.hear(update):
             log.debug("%s said something behind a turn: %s", self._server.title, type(update).__name__)
             if self._idle is not None:
                 self._rest_later()
-            return
-        self._turn.update(update)
 
     @property
     def _say(self) -> Callable[[str], None]:

@@ -47,6 +47,11 @@ class Turn:
         self.stopped = True
         self.over.set()
 
+    @property
+    def busy(self) -> bool:
+        """A call goes on."""
+        return any(not call.over for call in self._calls.values())
+
     # ── what the agent reports ───────────────────────────────────────────────────────────────────────────────
     def update(self, update: Any) -> None:
         self.heard = True

@@ -15,6 +15,7 @@ What the model can call:
 | `ask {"message", "schema"}` | asks the person |
 | `switch {"mode"}` | changes its own mode |
 | `worker {"prompt", "text", "path"}` | has a worker that says the text and writes the file |
+| `later {"text"}` | says that when the turn is over, with a call of a tool |
 | `draw {}` | draws a picture: in its answer, and as what the tool made |
 | `die {"code"}` | ends |
 | `deaf {"seconds"}` | takes in no stop for so long |
@@ -420,6 +421,17 @@ class Agent:
             await self.change(session, inner, status="completed")
         await self.change(session, call_id, status="completed")
         return "The worker is done."
+
+    async def do_later(self, session: Session, call_id: str, arguments: Json) -> str:
+        self.late = asyncio.create_task(self.say_later(session, call_id, arguments["text"]))
+        return "Later."
+
+    async def say_later(self, session: Session, call_id: str, text: str) -> None:
+        while not (Path(session.cwd) / "go").exists():  # noqa: ASYNC110  (a test makes it, in another process)
+            await asyncio.sleep(0.01)
+        await self.begin(session, f"{call_id}-late", "Look", kind="other", status="in_progress")
+        await self.tell(session, helpers.update_agent_message_text(text))
+        await self.change(session, f"{call_id}-late", status="completed")
 
     async def do_draw(self, session: Session, call_id: str, arguments: Json) -> str:
         picture = helpers.image_block(DOT, "image/png")
