@@ -24,6 +24,8 @@ that ran it, too."""
 
 PLUGIN: Final = "jupyter-ahp.plugin"
 """Of a turn's message: the name of the plugin's command that it is, so that no agent was ever sent it."""
+COST: Final = "jupyter-ahp.cost"
+"""Of a turn's usage: what its backend says that it cost, `{"amount": 0.01, "currency": "USD"}`."""
 UPLOADS: Final = "jupyter-ahp.uploads"
 """Of `initialize`: `{uri, pieceBytes, maxBytes}`, the folder in which this client may leave files for its messages."""
 MAX_MESSAGE: Final = "jupyter-ahp.maxMessageBytes"

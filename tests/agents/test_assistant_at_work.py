@@ -40,7 +40,7 @@ async def test_the_model_is_told_where_it_works_and_what_it_has(desk: Desk) -> N
         "run_command",
     ]
     assert "get_session_context" in names, "and the host's"
-    assert f"You work in the directory {desk.directory}" in request.texts[0][1]
+    assert "You work in the directory work: relative paths begin there." in request.texts[0][1]
 
 
 async def test_reading_runs_without_asking_and_the_model_goes_on(desk: Desk) -> None:

@@ -19,6 +19,8 @@
 | `!!garbage` | something that is not JSON inside the stream |
 | `!!html` | 200 with a web page, as a captive portal does |
 | `!!length` | finishes with "the length limit was reached" |
+| `!!no-effort` | 400, it is not to be told how much to think, for a request that says it |
+| `!!cost 0.01` | says that the request cost so much, as OpenRouter does |
 | `!!no-usage` | says nothing of tokens |
 
 Steps are done in order. Counts are kept for each conversation (its messages), so that a client that asks again with
@@ -50,6 +52,8 @@ WORDS: Final = frozenset(
         "garbage",
         "html",
         "length",
+        "no-effort",
+        "cost",
         "no-usage",
     }
 )

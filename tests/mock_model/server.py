@@ -265,13 +265,14 @@ class MockModel:
         last, calls = last_words(messages)
         said = self.answers.get(last) or default_answer(last, len(messages))
         steps = behind_calls(parse(last), calls) or [Step("text", said)]
-        await self._play(steps, dialect, reply, messages, offered=bool(request.body.get("tools")))
+        await self._play(steps, dialect, reply, messages, request.body)
 
     async def _play(
-        self, steps: list[Step], dialect: Dialect, reply: Reply, messages: list[Json], *, offered: bool
+        self, steps: list[Step], dialect: Dialect, reply: Reply, messages: list[Json], body: Json
     ) -> None:
         """Do the steps. Text is held back while no chunk was sent, so that a status can still be answered."""
         conversation = json.dumps(messages)
+        offered, offered_effort = bool(body.get("tools")), "reasoning_effort" in body
         reason = "stop"
         usage = not any(step.word == "no-usage" for step in steps)
         for index, step in enumerate(steps):
@@ -296,6 +297,15 @@ class MockModel:
                             400, {"error": {"message": message, "type": "invalid_request_error"}}
                         )
                         return
+                case "no-effort":
+                    if offered_effort:
+                        message = "Unrecognized request argument supplied: reasoning_effort"
+                        await reply.json(
+                            400, {"error": {"message": message, "type": "invalid_request_error"}}
+                        )
+                        return
+                case "cost":
+                    dialect.cost = step.number(0, 0.0)
                 case "delay":
                     await asyncio.sleep(step.number(0, 0.1))
                 case "status":
@@ -391,6 +401,9 @@ class Reply:
 class Dialect(Protocol):
     """How a provider's API says the same things."""
 
+    cost: float
+    """What the request is said to cost; 0: nothing is said of it."""
+
     async def begin(self, reply: Reply) -> None: ...
     async def chunk(self, reply: Reply, text: str, *, thinking: bool) -> None: ...
     async def tool(self, reply: Reply, name: str, arguments: str, call_id: str) -> None: ...
@@ -403,6 +416,7 @@ class OpenAI:
     """POST /v1/chat/completions, streamed or whole."""
 
     def __init__(self, body: Json, model: str) -> None:
+        self.cost = 0.0
         self._stream = bool(body.get("stream"))
         self._wants_usage = not self._stream or bool(body.get("stream_options", {}).get("include_usage"))
         self._model = model
@@ -444,12 +458,14 @@ class OpenAI:
 
     async def end(self, reply: Reply, reason: str, *, usage: bool) -> None:
         reason = "tool_calls" if reason == "tool" else reason
-        tokens = {
+        tokens: Json = {
             "prompt_tokens": self._prompt,
             "completion_tokens": self._sent,
             "total_tokens": self._prompt + self._sent,
             "prompt_tokens_details": {"cached_tokens": 3},
         }
+        if self.cost:
+            tokens["cost"] = self.cost
         if not self._stream:
             message = {"role": "assistant", **self._said}
             choice = {"index": 0, "message": message, "finish_reason": reason}
@@ -487,6 +503,7 @@ class Anthropic:
     """POST /v1/messages, streamed or whole."""
 
     def __init__(self, body: Json, model: str) -> None:
+        self.cost = 0.0
         self._stream = bool(body.get("stream"))
         self._said: list[Json] = []
         self._model = model

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_ahp.agents.assistant import local
+from jupyter_ahp.agents.assistant import delegate, local
 from jupyter_ahp.agents.assistant.files import Files, in_time
 from jupyter_ahp.agents.assistant.history import (
     Call,
+    Effort,
+    Said,
     conversation,
     fit,
     instructions,
@@ -28,12 +30,14 @@ from jupyter_ahp.agents.assistant.mcp.config import parse
 from jupyter_ahp.agents.assistant.mcp.servers import Servers
 from jupyter_ahp.agents.assistant.models import SMALL, BadModels, Endpoint, discover
 from jupyter_ahp.agents.assistant.sizes import cut, estimated_tokens
+from jupyter_ahp.agents.assistant.tally import Tally
 from jupyter_ahp.agents.assistant.tools import Workspace, own_tools
 from jupyter_ahp.agents.assistant.weights import Weights
 from jupyter_ahp.agents.base import (
     Agent,
     Capabilities,
     Conversation,
+    Json,
     Probe,
     Prompt,
     Start,
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+EFFORT: Final = "effort"
+EFFORTS: Final[tuple[Effort, ...]] = ("minimal", "low", "medium", "high")
 STALL_SECONDS: Final = 120.0
 
 INSTRUCTIONS: Final = """\
@@ -156,6 +162,18 @@ class AssistantAgent(Agent):
         note = TINY_NOTE if usable[0].api == "local" else ""
         return Probe(True, models=[endpoint.described() for endpoint in usable], note=note), usable
 
+    def config_schema(self, values: Mapping[str, Any]) -> Json:
+        effort: Json = {
+            "type": "string",
+            "title": "Effort",
+            "description": "How much a reasoning model thinks before it answers.",
+            "enum": ["", *EFFORTS],
+            "enumLabels": ["As the model has it", "Minimal", "Low", "Medium", "High"],
+            "default": "",
+            "sessionMutable": True,
+        }
+        return {"type": "object", "properties": {EFFORT: effort}}
+
     async def open(self, start: Start) -> Conversation:
         servers = Servers(self._mcp_servers, start.directories, self._environ)
         return AssistantConversation(self, Workspace(start.directories), servers)
@@ -200,10 +218,11 @@ class AssistantAgent(Agent):
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
         files = Files(workspace.directories)
-        said, own = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
-        own_and_mcp = own_tools(workspace, prompt.approvals, commands=self.runs_commands)
-        own_and_mcp += await servers.tools(prompt, sink)
-        tools = all_of(own_and_mcp, prompt.tools)
+        said, count = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
+        own = own_tools(workspace, prompt.approvals, commands=self.runs_commands)
+        own += await servers.tools(prompt, sink)
+        tools = all_of(own, prompt.tools)
+        tally = Tally(sink)
         alone = instructions(INSTRUCTIONS + ALONE, prompt)
         call = Call(
             endpoint,
@@ -211,13 +230,32 @@ class AssistantAgent(Agent):
             key,
             instructions(INSTRUCTIONS + WITH_TOOLS + place_of(workspace), prompt) if tools else alone,
             said,
-            own,
+            count,
             told=was_told(prompt),
             files=files,
             tools=tools,
             instructions_alone=alone,
+            effort=_effort(prompt),
+            tally=tally,
         )
-        await runtime.answer(call, sink, steering)
+
+        async def work(task: str, worker: TurnSink) -> str:
+            standing = INSTRUCTIONS + WITH_TOOLS + place_of(workspace) + delegate.INSTRUCTIONS
+            of_worker = replace(
+                call,
+                instructions=instructions(standing, prompt),
+                said=[Said("user", task)],
+                own=1,
+                told=True,
+                tally=Tally(worker, above=tally),
+            )
+            return await runtime.answer(of_worker, worker, {})
+
+        if own:
+            with_workers = [*own, delegate.Delegate(prompt.approvals, sink, work)]
+            await runtime.answer(replace(call, tools=all_of(with_workers, prompt.tools)), sink, steering)
+        else:
+            await runtime.answer(call, sink, steering)
 
     async def _answer_small(
         self,
@@ -324,12 +362,14 @@ class AssistantConversation(Conversation):
 
 
 def place_of(workspace: Workspace) -> str:
-    """Where the model works, for its instructions."""
+    """Where the model works, for its instructions: where that is on this machine only if it has to know."""
     if not workspace.directories:
         return ""
     first, *others = workspace.directories
-    place = f"\n\nYou work in the directory {first}: relative paths begin there."
-    return f"{place} You may also use {', '.join(others)}." if others else place
+    place = f"\n\nYou work in the directory {os.path.basename(first) or first}: relative paths begin there."
+    if others:
+        place += f" You may also use {', '.join(others)}."
+    return f"{place} A file that is attached and not shown to you can be read with your tools, if it is in there."
 
 
 def all_of(own: Sequence[Tool], offered: Sequence[Tool]) -> list[Tool]:
@@ -339,6 +379,12 @@ def all_of(own: Sequence[Tool], offered: Sequence[Tool]) -> list[Tool]:
         if tool.name in names:
             log.info("The tool %s is left out: the assistant has one of that name", tool.name)
     return [*own, *(tool for tool in offered if tool.name not in names)]
+
+
+def _effort(prompt: Prompt) -> Effort | None:
+    """How much the model is to think, as this message or the session says."""
+    said = prompt.model_config.get(EFFORT) or prompt.config.get(EFFORT)
+    return next((effort for effort in EFFORTS if effort == said), None)
 
 
 def _missing_extra(endpoints: Sequence[Endpoint]) -> str:

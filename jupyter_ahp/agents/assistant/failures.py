@@ -53,6 +53,8 @@ _TOO_LONG = re.compile(
 
 _NO_TOOLS = re.compile(r"\b(tools?|tool[_ -]choice|tool[_ -]use|function[_ -]call(ing|s)?)\b", re.I)
 
+_NO_EFFORT = re.compile(r"reasoning[_. ]?effort|\breasoning\b|\bthinking\b", re.I)
+
 
 async def refuse_web_page(response: httpx2.Response) -> None:
     """For an HTTP client: raises `NotAModel` for a page that a proxy, a sign-in or a wrong address gave as an answer."""
@@ -80,6 +82,15 @@ def takes_no_tools(error: Failure) -> bool:
         isinstance(error, ModelHTTPError)
         and error.status_code in (400, 404, 405, 422, 500, 501)
         and bool(_NO_TOOLS.search(str(error.body)))
+    )
+
+
+def takes_no_effort(error: Failure) -> bool:
+    """Whether a request may have been turned down because it said how much the model is to think."""
+    return (
+        isinstance(error, ModelHTTPError)
+        and error.status_code in (400, 404, 422)
+        and bool(_NO_EFFORT.search(str(error.body)))
     )
 
 

@@ -1,4 +1,4 @@
-"""A1: what stands in the files that a person attached by their path, for models that have no tools to read them.
+"""A1: what stands in the files that a person attached by their path, so that no model has to read them by a tool first.
 
 Only what lies in the chat's directories is read, symbolic links resolved first. What is not shown is named with the
 reason, so that the model does not make it up; a path is told as it is below the chat's directory.

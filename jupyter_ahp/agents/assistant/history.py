@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from jupyter_ahp.agents.assistant.files import Files, Note, Shown
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.assistant.sizes import estimated_tokens
+from jupyter_ahp.agents.assistant.tally import Tally
 from jupyter_ahp.agents.assistant.used import Room, Used, used
 from jupyter_ahp.agents.base import (
     ImageBlock,
@@ -31,6 +32,9 @@ GO_ON: Final = (
 )
 STOPPED: Final = "[The answer was stopped here.]"
 LEFT_OUT: Final = "it no longer sees the beginning of this chat."
+
+
+Effort: TypeAlias = Literal["minimal", "low", "medium", "high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,10 @@ class Call:
     tools: Sequence[Tool] = ()
     instructions_alone: str = ""
     """The instructions for a model that takes no tools, where some would be offered."""
+    effort: Effort | None = None
+    """How much the model is to think; None: as it does by itself."""
+    tally: Tally | None = None
+    """Where its usage is added up; None: in one of its own."""
 
 
 def conversation(prompt: Prompt, files: Files, *, vision: bool) -> tuple[list[Said], int]:

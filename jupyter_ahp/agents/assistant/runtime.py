@@ -11,11 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
-import httpx2
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     FunctionToolResultEvent,
@@ -32,19 +28,13 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
     UserPromptPart,
 )
-from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.usage import RunUsage, UsageLimits
+from pydantic_ai.usage import UsageLimits
 
+from jupyter_ahp.agents.assistant.connections import COST_DETAIL, Connections
 from jupyter_ahp.agents.assistant.failures import (
     FAILURES,
     explain,
-    refuse_web_page,
+    takes_no_effort,
     takes_no_tools,
     too_long,
     unfinished,
@@ -54,15 +44,13 @@ from jupyter_ahp.agents.assistant.files import Files, in_time
 from jupyter_ahp.agents.assistant.history import Call, Said, all_tokens, fit, left_out, user_said
 from jupyter_ahp.agents.assistant.messages import content_of, messages_of
 from jupyter_ahp.agents.assistant.models import Endpoint
+from jupyter_ahp.agents.assistant.tally import Tally
 from jupyter_ahp.agents.assistant.toolset import Offered
 from jupyter_ahp.agents.base import Steering, Tool, ToolCall, TurnFailed, TurnSink
 
 ATTEMPTS: Final = 5
-CONNECT_SECONDS: Final = 15.0
 MOST_STEPS: Final = 200
 """Requests of one turn: a model that goes round in circles stops there, and a person may let it go on."""
-NO_KEY: Final = "none"
-"""What is sent where an API needs no key: the SDKs insist on one."""
 
 
 @dataclass(slots=True)
@@ -81,9 +69,13 @@ class Run:
     """The person knows that the beginning of the chat is left out."""
     tools: Sequence[Tool]
     """What the model is offered: none if it takes none."""
+    tally: Tally
+    effort: bool
+    """The model is told how much to think, if somebody said."""
     steps: int = 0
     """Requests that were answered."""
-    usage: RunUsage = field(default_factory=RunUsage)
+    last_words: str = ""
+    """The text of the answer that came last."""
     attempt: int = 1
     """Which one to have that request answered."""
     heard: bool = False
@@ -104,11 +96,13 @@ class Runtime:
         self._backoff_seconds = backoff_seconds
         self._without_tools: set[Endpoint] = set()
         """Models that were seen to take none."""
-        self._clients: dict[bool, httpx2.AsyncClient] = {}
-        self._models: dict[tuple[Endpoint, str, str | None], Model] = {}
+        self._without_effort: set[Endpoint] = set()
+        """Models that were seen to take no word on how much to think."""
+        self._connections = Connections(stall_seconds)
 
-    async def answer(self, call: Call, sink: TurnSink, steering: dict[str, Steering]) -> None:
-        """Stream one answer into the sink. Raises `TurnFailed`. Being cancelled closes the connection.
+    async def answer(self, call: Call, sink: TurnSink, steering: dict[str, Steering]) -> str:
+        """Stream one answer into the sink, and give its last words, behind the last tool. Raises `TurnFailed`. Being
+        cancelled closes the connection.
 
         Each request carries what is in `steering` when it goes out, and takes it out of there (B15). What comes in behind
         the last request stays there: there is no request for its sake alone. A model whose server takes no tools is
@@ -116,7 +110,18 @@ class Runtime:
         """
         tools = () if call.endpoint in self._without_tools else call.tools
         messages = messages_of(call.said, tools=bool(tools))
-        run = Run(call, sink, steering, messages, call.said, call.told, tools)
+        tally = call.tally or Tally(sink)
+        run = Run(
+            call,
+            sink,
+            steering,
+            messages,
+            call.said,
+            call.told,
+            tools,
+            tally,
+            call.endpoint not in self._without_effort,
+        )
         while True:
             try:
                 await self._go_on(run)
@@ -127,6 +132,11 @@ class Runtime:
                 if run.tools and not run.steps and not run.heard and takes_no_tools(error):
                     run.tools = ()
                     run.messages = messages_of(run.said, tools=False)
+                    continue
+                if call.effort and run.effort and not run.heard and takes_no_effort(error):
+                    run.effort = False
+                    self._without_effort.add(call.endpoint)
+                    sink.notice(f"{call.endpoint.model} takes no setting of its effort: it is asked without.")
                     continue
                 wait = wait_before_retry(error, run.attempt, self._backoff_seconds)
                 if run.heard or wait is None or run.attempt == ATTEMPTS:
@@ -141,11 +151,10 @@ class Runtime:
                 sink.activity(f"Asking again, the server was busy ({run.attempt} of {ATTEMPTS})")
                 await asyncio.sleep(wait)
         sink.activity(None)
+        return run.last_words
 
     async def close(self) -> None:
-        clients, self._clients = list(self._clients.values()), {}
-        self._models.clear()
-        await asyncio.gather(*(client.aclose() for client in clients))
+        await self._connections.close()
 
     async def _go_on(self, run: Run) -> None:
         """From the request that is to be answered to the answer that calls no tool."""
@@ -153,16 +162,16 @@ class Runtime:
         offered = Offered(run.tools, partial(_begun, run), vision=call.endpoint.vision)
         instructions = call.instructions if run.tools else call.instructions_alone or call.instructions
         agent = Agent(
-            self._model(call),
+            self._connections.model(call),
             instructions=instructions,
             toolsets=[offered] if run.tools else [],
             # A tool that there is not is told to the model as often as it asks for one; `MOST_STEPS` ends that.
             retries={"tools": MOST_STEPS, "output": 0},
         )
-        settings = ModelSettings(max_tokens=call.max_tokens) if call.max_tokens else ModelSettings()
+        settings = self._connections.settings(call, effort=run.effort)
         limits = UsageLimits(request_limit=None)
         async with agent.iter(
-            message_history=run.messages, usage=run.usage, model_settings=settings, usage_limits=limits
+            message_history=run.messages, model_settings=settings, usage_limits=limits
         ) as steps:
             async for node in steps:
                 if Agent.is_model_request_node(node):
@@ -193,42 +202,6 @@ class Runtime:
         if run.call.tools and not run.tools and endpoint not in self._without_tools:
             self._without_tools.add(endpoint)
             run.sink.notice(f"{endpoint.model} takes no tools: it answers from what it is told alone.")
-
-    def _model(self, call: Call) -> Model:
-        found = (call.endpoint, call.base_url, call.key)
-        if found not in self._models:
-            self._models[found] = self._make_model(call)
-        return self._models[found]
-
-    def _make_model(self, call: Call) -> Model:
-        client = self._client(call.base_url)
-        # The SDKs have timeouts of their own, which would win over the client's.
-        timeout = httpx2.Timeout(self._stall_seconds, connect=min(CONNECT_SECONDS, self._stall_seconds))
-        key = call.key or NO_KEY
-        if call.endpoint.api == "anthropic":
-            anthropic = AsyncAnthropic(
-                base_url=call.base_url, api_key=key, max_retries=0, timeout=timeout, http_client=client
-            )
-            return AnthropicModel(call.endpoint.model, provider=AnthropicProvider(anthropic_client=anthropic))
-        openai = AsyncOpenAI(
-            base_url=call.base_url, api_key=key, max_retries=0, timeout=timeout, http_client=client
-        )
-        # Without this an answer that a proxy cuts off in good order would pass for a whole one.
-        profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
-        return OpenAIChatModel(
-            call.endpoint.model, provider=OpenAIProvider(openai_client=openai), profile=profile
-        )
-
-    def _client(self, base_url: str) -> httpx2.AsyncClient:
-        """One for this machine, which no proxy of the environment may see, one for the rest of the world."""
-        host = urlsplit(base_url).hostname or ""
-        here = host in ("localhost", "::1") or host.startswith("127.")
-        if here not in self._clients:
-            hooks = {"response": [refuse_web_page]}
-            self._clients[here] = httpx2.AsyncClient(
-                trust_env=not here, follow_redirects=True, event_hooks=hooks
-            )
-        return self._clients[here]
 
 
 async def _steer(request: ModelRequest, run: Run) -> None:
@@ -291,18 +264,24 @@ def _report(event: object, run: Run) -> None:
 
 def _report_end(response: ModelResponse, run: Run) -> None:
     """The end of an answer, also of one that calls tools. Raises `ModelAPIError` if it is not whole."""
-    used = run.usage
-    if used.input_tokens or used.output_tokens:
-        run.sink.usage(
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cache_read_tokens=used.cache_read_tokens or None,
-            model=response.model_name,
-        )
+    add_usage(run.tally, response)
+    run.last_words = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
     if response.finish_reason == "length":
         run.sink.notice("The answer stops here: it reached the model's limit of length. Ask it to go on.")
     if response.finish_reason is None and "finish_reason" not in (response.provider_details or {}):
         raise unfinished(run.call.endpoint.model)
+
+
+def add_usage(tally: Tally, response: ModelResponse) -> None:
+    """What one request used, as its API says."""
+    used, cost = response.usage, (response.provider_details or {}).get(COST_DETAIL)
+    tally.add(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cost=cost or 0.0,
+        model=response.model_name,
+    )
 
 
 def _report_result(event: object, run: Run) -> None:

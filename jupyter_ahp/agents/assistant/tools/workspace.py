@@ -57,8 +57,7 @@ class Workspace:
         ) as error:  # ValueError: a path that no system has, such as one with a NUL
             raise Refused(f"{path!r} is no path on this machine.") from error
         if not inside:
-            where = ", ".join(self.directories)
-            raise Refused(f"{path} is outside of the chat's directories ({where}), so it is not touched.")
+            raise Refused(f"{path} is outside of the chat's directories, so it is not touched.")
         name = os.path.relpath(wanted, first) if Path(wanted).is_relative_to(first) else wanted
         return Place(real, name.replace(os.sep, "/"))
 
