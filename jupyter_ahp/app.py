@@ -120,12 +120,24 @@ class ACPAgent(Configurable):
     )
 
 
+class BotAgent(Configurable):
+    """Configuration of the bots: standing assistants, each with instructions and a folder of its own."""
+
+    bots = Dict(
+        config=True,
+        help="""Bots by the short name that each is to have: {"tutor": {"name": "Tutor", "instructions": "Give hints, never
+        the answer.", "agent": "assistant", "model": "gpt-5", "workspace": "/srv/course"}}. All of it is optional. `agent`:
+        who does its work, by default the server's default agent. `instructions`: by default `AGENTS.md` in its folder.
+        `workspace`: its folder, by default `bots/<short name>` in `AHPExtension.data_dir`.""",
+    )
+
+
 class AHPExtension(ExtensionApp):
     """An Agent Host Protocol host inside Jupyter Server."""
 
     name = "jupyter_ahp"
     load_other_extensions = True
-    classes = [AssistantAgent, ClaudeAgent, PiAgent, ACPAgent]
+    classes = [AssistantAgent, ClaudeAgent, PiAgent, ACPAgent, BotAgent]
 
     data_dir = Unicode(
         config=True, help="Where sessions and chats are kept. Default: `ahp` in Jupyter's data directory."
@@ -277,6 +289,7 @@ class AHPExtension(ExtensionApp):
             claude=ClaudeAgent(parent=self).trait_values(config=True),
             acp_servers=acp,
             pi={"command": pi.command, "env": pi.env},
+            bots=BotAgent(parent=self).bots,
             log=self.log,
         )
         options = HostOptions(

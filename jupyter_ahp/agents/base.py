@@ -66,6 +66,8 @@ What you do:
   you can end it alone.
 - A turn that your backend began by itself, such as when a background worker comes back, or steering that it ran late,
   is opened by `Start.host.late_turn`: give it what reports the turn, and do not wait for it in `Conversation.stop`.
+- An agent that has other agents of the host work for it is given `Works` by `Agent.attach`: sessions that nobody else
+  reaches (`jupyter_ahp/agents/bot` is one).
 - `usage` is what the backend reported, never an estimate.
 """
 
@@ -86,7 +88,9 @@ from jupyter_ahp.host.ports import (
     Effects,
     Found,
     GuardedTool,
+    Heard,
     ImageBlock,
+    Job,
     Json,
     Model,
     PathBlock,
@@ -103,6 +107,8 @@ from jupyter_ahp.host.ports import (
     TurnOver,
     TurnSink,
     Worker,
+    WorkingSession,
+    Works,
 )
 from jupyter_ahp.protocol.meta import steering_of
 
@@ -120,7 +126,9 @@ __all__ = [
     "Effects",
     "Found",
     "GuardedTool",
+    "Heard",
     "ImageBlock",
+    "Job",
     "Json",
     "Model",
     "PathBlock",
@@ -137,6 +145,8 @@ __all__ = [
     "TurnOver",
     "TurnSink",
     "Worker",
+    "WorkingSession",
+    "Works",
     "blocks_of",
     "steering_of",
 ]

@@ -21,6 +21,8 @@ from jupyter_ahp.agents.base import Agent
 
 GROUP = "jupyter_ahp.agents"
 PROVIDER = re.compile(r"[A-Za-z][A-Za-z0-9+\-.]*\Z")
+_LAST = ("bot", "echo")
+"""Ours, behind those of others."""
 
 
 def find_agents(
@@ -33,11 +35,12 @@ def find_agents(
     claude: Mapping[str, Any] | None = None,
     acp_servers: Mapping[str, Any] | None = None,
     pi: Mapping[str, Any] | None = None,
+    bots: Mapping[str, Any] | None = None,
     installed: Iterable[EntryPoint] | None = None,
     log: logging.Logger | None = None,
 ) -> list[Agent]:
     """Make the agents of a server, in a fixed order: `assistant`, `claude`, `pi`, those of others by name, those
-    that speak ACP, `echo`.
+    that speak ACP, `bot`, `echo`.
 
     Parameters
     ----------
@@ -58,6 +61,8 @@ def find_agents(
         `ACPAgent.servers`, to which the known ones on PATH are added; None: no agent that speaks ACP.
     pi:
         `PiAgent.command` and `.env`, by their names; None: no pi.
+    bots:
+        `BotAgent.bots`; None: no bots.
     installed:
         Entry points to use instead of those of the installed packages.
     """
@@ -65,7 +70,9 @@ def find_agents(
     found: list[Agent] = []
 
     async def alone() -> bool:
-        probes = await asyncio.gather(*(agent.probe() for agent in found if agent.provider != "echo"))
+        probes = await asyncio.gather(
+            *(agent.probe() for agent in found if agent.provider not in ("bot", "echo"))
+        )
         return not any(probe.ready for probe in probes)
 
     def assistant() -> Agent:
@@ -90,7 +97,7 @@ def find_agents(
     if pi is not None:
         factories["pi"] = pi_agent
     for point in sorted(points, key=lambda point: point.name):
-        if not PROVIDER.match(point.name) or point.name in factories or point.name == "echo":
+        if not PROVIDER.match(point.name) or point.name in factories or point.name in _LAST:
             log.error(
                 "The agent “%s” (%s) is left out: the name is taken, or none for an agent",
                 point.name,
@@ -103,7 +110,7 @@ def find_agents(
             if (
                 not PROVIDER.match(server.provider)
                 or server.provider in factories
-                or server.provider == "echo"
+                or server.provider in _LAST
             ):
                 log.error(
                     "ACPAgent.servers[%r] is left out: the name is taken, or none for an agent",
@@ -111,6 +118,8 @@ def find_agents(
                 )
                 continue
             factories[server.provider] = _of_acp(server, data_dir)
+    if bots is not None:
+        factories["bot"] = partial(_bot, bots, data_dir)
     factories["echo"] = echo
 
     for name in served:
@@ -124,6 +133,12 @@ def find_agents(
         if name in factories and (agent := _make(name, factories[name], log)) is not None:
             found.append(agent)
     return found
+
+
+def _bot(bots: Mapping[str, Any], data_dir: str | Path | None) -> Agent:
+    from jupyter_ahp.agents.bot import BotAgent
+
+    return BotAgent(bots, data_dir)
 
 
 def _claude(traits: Mapping[str, Any]) -> Agent:

@@ -245,6 +245,8 @@ class Chat:
         if self._offering and not self._offered:
             self._offered = True
             self._put(_Occasion("reported", self._turnings))
+        if self.session.work is not None:
+            self.session.work.said(self, action)
         return envelope
 
     def _mirror(self) -> None:
@@ -336,6 +338,11 @@ class Chat:
             raise Refused(READ_ONLY)
         await admit(sender, client_seq, action)
 
+    @property
+    def admitting(self) -> asyncio.Lock:
+        """For whoever changes it in its own order, in nobody's name: held meanwhile."""
+        return self._admitting
+
     def _echo(self, sender: Connection, client_seq: int, action: Json) -> None:
         sender.took(client_seq, self.publish(action, _origin(sender, client_seq)))
 
@@ -416,12 +423,13 @@ class Chat:
         `late`: the backend has begun it by itself, so it runs in an archived session as well. Raises `Refused` and
         `StoreError`: then it did not start.
         """
+        for_the_host = late is None and self.session.work is None  # it may run what the message says
         turn_id = action["turnId"]
         self._check_start(turn_id, late=late is not None)
         text = action["message"]["text"]
-        command = command_of(text) if self.session.host.terminals.on and late is None else None
+        command = command_of(text) if self.session.host.terminals.on and for_the_host else None
         extensions = self.session.host.extensions
-        plugin = extensions.commands.named_in(text) if command is None and late is None else None
+        plugin = extensions.commands.named_in(text) if command is None and for_the_host else None
         message = marked(action["message"], command is not None, plugin)
         action = {**action, "message": message}
         await self._give_up_cut()
@@ -452,6 +460,16 @@ class Chat:
             raise Refused("Only the chat's last turn can be resumed, when it failed.")
         if not can_resume(state):
             raise Refused("This turn cannot be resumed. Send the message again.")
+        await self._resume(lambda: self._echo(sender, client_seq, action))
+
+    async def resume_last(self) -> None:
+        """The last turn, which can be resumed, goes on in nobody's name; `admitting` is held. Raises `StoreError`."""
+        last = self.state["turns"][-1]["id"]
+        await self._resume(lambda: self.publish({"type": "chat/turnResume", "turnId": last}))
+
+    async def _resume(self, say: Callable[[], object]) -> None:
+        state = self.state
+        last = state["turns"][-1]
         await self._give_up_cut()
         await self.turns.accept(
             {
@@ -464,7 +482,7 @@ class Chat:
             spent=last.get("duration", 0),
         )
         self._show(last["id"])
-        self._echo(sender, client_seq, action)
+        say()
         self.turns.run()
 
     async def _turn_cancelled(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -485,6 +503,20 @@ class Chat:
         self._stopped = action["turnId"]
         self.turns.stop(say)
 
+    def stop_running(self) -> None:
+        """Stop the turn that runs, if one does, in nobody's name."""
+        turn_id = self._runs
+        if turn_id is None or not self.turns.running:
+            return
+        stop: Json = {"type": "chat/turnCancelled", "turnId": turn_id, "duration": self.turns.duration()}
+
+        def say() -> None:
+            self.publish(stop)
+            self.waiting.stopped()
+
+        self._stopped = turn_id
+        self.turns.stop(say)
+
     async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
         """X1 to X4: who is handed its history by the host is handed the turns that are left; see `memory` for others."""
         keep = action.get("turnId")
@@ -500,6 +532,13 @@ class Chat:
             meta = {**(action.get("_meta") or {}), **rewind.offer(self.record)}
             self._echo(sender, client_seq, {**action, "_meta": meta} if meta else action)
 
+        await self._cut(keep, say)
+
+    async def cut_back(self, keep: str) -> None:
+        """Drop the turns behind this one in nobody's name; `admitting` is held. Raises `StoreError`."""
+        await self._cut(keep, lambda: self.publish({"type": "chat/truncated", "turnId": keep}))
+
+    async def _cut(self, keep: str | None, say: Callable[[], object]) -> None:
         try:
             await self.turns.truncate(keep, say)
         finally:

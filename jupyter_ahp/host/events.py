@@ -67,7 +67,8 @@ class Events:
                 self._of_chat(chat, "tool_call", call, action["turnId"])
 
     def _of_chat(self, chat: Chat, name: EventName, data: Json, turn_id: str | None = None) -> None:
-        self.emit(name, session=chat.session.uri, chat=chat.uri, turn_id=turn_id, data=data)
+        if chat.session.work is None:  # else it is told of in the chat that it works for
+            self.emit(name, session=chat.session.uri, chat=chat.uri, turn_id=turn_id, data=data)
 
     def client(self, name: EventName, connection: Connection, **more: Any) -> None:
         self.emit(name, data={"clientId": connection.client_id, "principal": connection.principal.id, **more})

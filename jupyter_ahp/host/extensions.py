@@ -48,6 +48,7 @@ class Extensions:
         if provider in roster.agents:
             raise ValueError(f"There is an agent {provider!r} already.")
         roster.agents[provider] = agent
+        agent.attach(self._host.works)
         self._host.agents_changed()
 
         async def undo() -> None:

@@ -47,6 +47,7 @@ from .terminals import Terminals
 from .tools import Tools
 from .uploads import Uploads
 from .watches import Watches
+from .works import HostWorks, is_working
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +109,9 @@ class Host:
         self.tools = Tools()
         self.extensions = Extensions(self)
         self.uploads = Uploads(self)
+        self.works = HostWorks(self)
+        for agent in agents:
+            agent.attach(self.works)
         self.root = RootChannel(uris.ROOT, "root", {"agents": []})
         self.sessions: dict[str, Session] = {}
         self.unreadable: list[Unreadable] = []
@@ -136,6 +140,7 @@ class Host:
             task.cancel()
         if owned:
             await asyncio.wait(owned)
+        await self.works.close()  # ahead of those that they work for, which then say how it ended
         ends = [session.close() for session in self.sessions.values()]
         ends += [self._close_agent(agent) for agent in self.roster.agents.values()]
         for failure in await asyncio.gather(*ends, return_exceptions=True):
@@ -172,6 +177,8 @@ class Host:
             if is_half_taken(record):
                 continue
             if not isinstance(record, Unreadable):
+                if is_working(record):
+                    continue
                 try:
                     self.settle(record)
                     self.add(Session(self, record, used=True))
@@ -264,7 +271,9 @@ class Host:
             self._sessions_of_chats[chat] = session
 
     def index_chat(self, chat: str, session: Session | None) -> None:
-        """A chat came to a session, or (None) it went."""
+        """A chat came to a session, or (None) it went. One that no client is to reach is not known here."""
+        if session is not None and session.work is not None:
+            return
         if session is None:
             self._sessions_of_chats.pop(chat, None)
         else:

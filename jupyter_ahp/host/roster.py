@@ -36,6 +36,10 @@ class Roster:
             self._probes[agent.provider] = probe
         return [self.info(agent) for agent in agents]
 
+    async def look(self, provider: str) -> Probe:
+        """What one agent says of itself now. Raises `KeyError`."""
+        return await _probe(self.agents[provider])
+
     def probed(self, provider: str) -> Probe:
         return self._probes.get(provider, Probe(False, reason="It was not looked at yet."))
 

@@ -28,6 +28,7 @@ from .workers import is_worker
 if TYPE_CHECKING:
     from .connection import Connection
     from .host import Host
+    from .works import Workplace
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,8 @@ class Session:
         """It is not here any more."""
         self.found = found
         """What its agent's catalogue says of it, while another program made it and nothing of it is in the store (U5)."""
+        self.work: Workplace | None = None
+        """For whom it works, if it is for no client to see (B16)."""
         self.uri = uris.session_uri(record.id)
         self.opening = asyncio.Lock()
         """Held while it becomes this server's."""
@@ -330,6 +333,8 @@ class Session:
 
     def _tell(self, **changes: Any) -> None:
         """Everyone who watches the catalogue."""
+        if self.work is not None:
+            return
         self.host.tell_root(
             "root/sessionSummaryChanged", {"session": self.uri, "changes": changes}, self.provider
         )
@@ -419,6 +424,8 @@ class Session:
     def say_problem(self, words: str) -> None:
         """Something went wrong that no turn can say any more."""
         log.error("%s: %s", self.uri, words)
+        if self.work is not None:
+            self.work.problem(words)
         meta = {**(self.state.get("_meta") or {}), "jupyter-ahp.problem": words}
         self._publish({"type": "session/metaChanged", "_meta": meta})
 

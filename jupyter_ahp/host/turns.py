@@ -30,6 +30,7 @@ from .ports import (
     Steering,
     SteeringRefused,
     StoreError,
+    Tool,
     TurnFailed,
     TurnOver,
 )
@@ -253,6 +254,9 @@ class Turns:
             return  # stopped meanwhile: ends unsent (B2)
         session = self._chat.session
         run.sent = True
+        work = session.work
+        if work is not None and (standing := work.preface(active["id"])):
+            said[active["id"]] = f"{standing}\n\n{said[active['id']]}" if active["id"] in said else standing
         if self._untold:
             self._untold = False
             told_all = retold(history, said)
@@ -269,11 +273,18 @@ class Turns:
                 history=history,
                 prefaces=said,
                 so_far=active["responseParts"],
-                tools=host.tools.of_turn(self._chat, active) if session.takes_tools else (),
+                tools=self._tools(active),
                 approvals=session.approvals,
             ),
             run.sink,
         )
+
+    def _tools(self, active: Json) -> Sequence[Tool]:
+        """What the turn offers: where one agent works for another, what that one's turn does."""
+        session = self._chat.session
+        if not session.takes_tools:
+            return ()
+        return session.host.tools.of_turn(self._chat, active) if session.work is None else session.work.tools
 
     async def _open(self, turn_id: str, history: Sequence[Json]) -> Conversation:
         if self._conversation is None:

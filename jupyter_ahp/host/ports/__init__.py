@@ -52,6 +52,7 @@ from .store import ChatRecord, SessionRecord, Store, StoredChat, StoreError, Unr
 from .terminals import Launch, Pty, Ptys
 from .tools import Approvals, Effects, Tool, ToolFactory, ToolResult, TurnContext
 from .wire import Frame, Json, Transport
+from .works import Heard, Job, WorkingSession, Works
 
 __all__ = [
     "RESUME_POINT",
@@ -76,7 +77,9 @@ __all__ = [
     "Found",
     "Frame",
     "GuardedTool",
+    "Heard",
     "ImageBlock",
+    "Job",
     "Json",
     "Launch",
     "Listener",
@@ -109,4 +112,6 @@ __all__ = [
     "Undo",
     "Unreadable",
     "Worker",
+    "WorkingSession",
+    "Works",
 ]

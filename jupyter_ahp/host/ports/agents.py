@@ -6,10 +6,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .tools import Approvals, Tool
 from .wire import Json
+
+if TYPE_CHECKING:
+    from .works import Works
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +505,10 @@ class Agent(ABC):
     display_name: str
     description: str
     capabilities: Capabilities = Capabilities()
+
+    def attach(self, works: Works) -> None:
+        """A host serves it from now on; `works` is for an agent that has others work for it (B16). Starts nothing."""
+        return
 
     @abstractmethod
     async def probe(self) -> Probe:
