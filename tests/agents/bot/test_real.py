@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import jupyter_ahp.agents.assistant.runtime  # noqa: F401  (seconds of import: not while a test waits for an answer)
 from jupyter_ahp.agents.assistant import AssistantAgent
 from jupyter_ahp.host.ports import Store
 from tests.agents.conftest import MakeAssistant
@@ -31,7 +32,7 @@ async def test_B16_the_model_has_the_instructions_what_was_said_and_the_steering
     room: Room, model: MockModel
 ) -> None:
     await room.client.start(room.chat, "Solve exercise 3\n!!chunks 40 0.02")
-    await until(lambda: "c1 " in room.said)
+    await until(lambda: "c1 " in room.said, 20)
     await room.steer("Do not give the formula\n!!text Think of the mean.")
     await until(lambda: not room.active, 20)
     [turn] = room.state["turns"]
