@@ -85,8 +85,6 @@ class ClaudeConversation(Conversation):
         """Messages that were shown: after a compaction the CLI says some again."""
         self._tools: dict[str, Tool] = {}
         self._approvals = Approvals()
-        self._cost = 0.0
-        """What the running CLI says it has cost so far."""
         self._idle: asyncio.TimerHandle | None = None
         self._resting: asyncio.Task[None] | None = None
 
@@ -187,7 +185,6 @@ class ClaudeConversation(Conversation):
     def _over(self) -> None:
         """What is known of the CLI that ran is of no use for the next one."""
         self._current = None
-        self._cost = 0.0
         self._seen.clear()
 
     # ── what the CLI says ────────────────────────────────────────────────────────────────────────────────────
@@ -277,9 +274,7 @@ class ClaudeConversation(Conversation):
         if named:
             self._assign(named, told=True)
         run, self._current = self._current or self._next(), None
-        cost = result.total_cost_usd
-        spent = max(0.0, cost - self._cost) if cost is not None else None
-        self._cost = cost if cost is not None else self._cost
+        spent = self._program.spent(result.total_cost_usd)
         if run is None or run.deaf:
             return
         run.tell(lambda reporter: reporter.used(result, spent))

@@ -66,6 +66,8 @@ class Program:
         self._effort = ""
         self._anew = False
         """The next turn needs another CLI: a setting changed that this one cannot heed."""
+        self._total: float | None = 0.0
+        """What the conversation has cost so far, as the CLI counts; None: unknown."""
         self._deaths = Deaths()
         self._connecting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -149,10 +151,13 @@ class Program:
         kept = self._fork_of or self.memory
         if await asyncio.to_thread(sessions.find, self._settings.home, kept) is None:
             options.session_id = self.memory
+            self._total = 0.0
             self.knows_nothing = self._start.memory is not None
         else:
             options.resume, options.resume_session_at = kept, self._at
+            self._total = await asyncio.to_thread(sessions.cost, self._settings.home, kept)
             if self._fork_of is not None:
+                self._total = None
                 options.fork_session, options.session_id = True, self.memory
         return Line(options, cli, self._settings.environment(), heard=self._heard, lost=self._ended)
 
@@ -160,6 +165,11 @@ class Program:
         """The CLI has taken a prompt in: what it goes on with is its own from here on."""
         self._at = self._fork_of = None
         self.knows_nothing = False
+
+    def spent(self, total: float | None) -> float | None:
+        """What a turn of the CLI's has cost, of the sum that it says for the whole conversation; None: unknown."""
+        before, self._total = self._total, total
+        return max(0.0, total - before) if total is not None and before is not None else None
 
     def _ended(self, line: Line, error: BaseException | None) -> None:
         """The CLI ended by itself."""

@@ -42,6 +42,18 @@ def holds(home: Path, memory: str, entry: str) -> bool:
         return any(wanted in line for line in file)
 
 
+def cost(home: Path, memory: str) -> float:
+    """What the CLI wrote down last of the conversation's whole cost, in dollars: from there it counts on."""
+    path = find(home, memory)
+    if path is None:
+        return 0.0
+    with open(path, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        rows = [entry for entry in _read(file.read().splitlines()) if entry.get("type") == "cost-state"]
+    total = rows[-1].get("totalCostUSD") if rows else None
+    return float(total) if isinstance(total, int | float) else 0.0
+
+
 def delete(home: Path, memory: str) -> None:
     """Forget a conversation. Raises `OSError`."""
     path = find(home, memory)

@@ -42,6 +42,19 @@ def is_there(pid: int) -> bool:
     return True
 
 
+async def test_what_a_turn_cost_is_its_own_cost_after_a_restart_too(room: Room) -> None:
+    def cost(turn: Json) -> float:
+        amount: float = turn["usage"]["_meta"]["jupyter-ahp.cost"]["amount"]
+        return amount
+
+    before = [cost(await room.say(f"{number}\n!!text 1")) for number in range(3)]
+    await room.restart()
+    after = [cost(await room.say(f"{number}\n!!text 1")) for number in range(2)]
+
+    assert max(after) < 1.5 * min(before)
+    assert min(after) > 0
+
+
 async def test_an_idle_cli_is_closed_and_resumed(settings: Settings, model: MockModel, work: Path) -> None:
     room = Room(replace(settings, idle_seconds=0.5), model, work)
     await room.enter()
