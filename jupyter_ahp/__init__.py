@@ -19,7 +19,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .client.attach import Text
-    from .client.errors import NoHost, Refused, TurnFailed
+    from .client.errors import NeedsApproval, NoHost, Refused, TurnFailed
     from .notebook.chat import AsyncChat, Chat, connect
     from .notebook.widget import ChatWidget
 
@@ -28,6 +28,7 @@ __all__ = [
     "Chat",
     "ChatWidget",
     "Data",
+    "NeedsApproval",
     "NoHost",
     "Refused",
     "Text",
@@ -41,6 +42,7 @@ _HOMES = {
     "Chat": "notebook.chat",
     "ChatWidget": "notebook.widget",
     "Data": "client.attach",
+    "NeedsApproval": "client.errors",
     "NoHost": "client.errors",
     "Refused": "client.errors",
     "Text": "client.attach",

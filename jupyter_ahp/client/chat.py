@@ -33,7 +33,8 @@ class AsyncChat(Window):
 
     `agent` is a provider's name (default: the host's own choice), `directory` where it works (default: the current
     one), `model` the model for every message that names none, `config` the session's settings by the agent's schema.
-    `host` is what `connect` gave, or an open `Connection` to share; default: this kernel's own server.
+    `host` is what `connect` gave, or an open `Connection` to share; default: this kernel's own server, or this process.
+    `approve` says what may run without a person's word while something waits for a turn here, as for `Chat`.
 
     Opening raises `NoHost` when there is no host, `Refused` when it will not make the chat.
     """
@@ -56,7 +57,11 @@ class AsyncChat(Window):
         Raises `Refused` when the host does not start the turn, or somebody takes the message back.
         """
         await self
-        return await finish(self._line.say(await self._carrying(text, attach, model)), timeout)
+        return await self._finished(self._line.say(await self._carrying(text, attach, model)), timeout)
+
+    async def _finished(self, turns: AsyncGenerator[Json, None], timeout: float | None) -> Turn:
+        async with self._attendant() as attendant:
+            return attendant.check(await finish(turns, timeout))
 
     async def stream(
         self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
@@ -69,7 +74,8 @@ class AsyncChat(Window):
         await self
         given: list[Json] = []
         turn: Json = {}
-        async with aclosing(self._line.say(await self._carrying(text, attach, model))) as turns:
+        saying = self._line.say(await self._carrying(text, attach, model))
+        async with self._attendant() as attendant, aclosing(saying) as turns:
             async for turn in turns:
                 parts = turn.get("responseParts", [])
                 for index, part in enumerate(parts):
@@ -77,12 +83,12 @@ class AsyncChat(Window):
                     if part is not old and part != old:
                         yield part_of(part, known=str(old.get("content", "")))
                 given = parts
-        ended(turn)
+        attendant.check(ended(turn))
 
     async def resume(self, *, timeout: float | None = None) -> Turn:
         """Go on with the last turn, which failed in a way that can be resumed; otherwise as `send`."""
         await self
-        return await finish(self._line.resume(), timeout)
+        return await self._finished(self._line.resume(), timeout)
 
     async def stop(self) -> None:
         """Stop the turn that runs, if one does."""
@@ -168,7 +174,7 @@ class AsyncChat(Window):
     async def _put(self, kind: Kind, message: Json) -> AsyncWaiting:
         message_id = str(uuid.uuid4())
         await self._line.put(kind, message_id, message)
-        return AsyncWaiting(self._line, kind, message_id, message)
+        return AsyncWaiting(self._line, kind, message_id, message, self._attendant)
 
     async def reorder(self, *waiting: AsyncWaiting | str) -> None:
         """These first, in this order; the rest of the queue behind them, as it stood. Ids will do.
@@ -225,7 +231,7 @@ class AsyncChat(Window):
 
     async def _branch(self, source: Json | None) -> Self:
         uri = await refusing(add_chat(self._connection, self._session, source))
-        chat = type(self).open(uri, self._own_host or self._connection)
+        chat = type(self).open(uri, self._own_host or self._connection, approve=self._policy)
         chat._model = self._model
         return await chat
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .model import Turn
+    from .model import Question, ToolCallPart, Turn
 
 
 class NoHost(ConnectionError):
@@ -31,10 +31,40 @@ class Refused(Exception):
 class TurnFailed(Exception):
     """The turn ended in an error. `turn` is the whole of it, what was said before the failure included."""
 
-    def __init__(self, turn: Turn) -> None:
-        error = turn.error
-        words = error.message if error is not None else "The turn failed."
-        if error is not None and error.resumable:
-            words += " (chat.resume() tries again from where it stopped.)"
-        super().__init__(words)
+    def __init__(self, turn: Turn, words: str | None = None) -> None:
+        super().__init__(words or _why(turn))
         self.turn = turn
+
+
+class NeedsApproval(TurnFailed):
+    """The turn asked a person, and nobody is there or may say yes (`Chat(approve=…)`): it was stopped.
+
+    `waited` is what it asked: a `ToolCallPart`, or a `Question`.
+    """
+
+    def __init__(self, turn: Turn, waited: ToolCallPart | Question) -> None:
+        name = getattr(waited, "name", None)
+        if name is None:
+            words = f"The agent asked a question, and nobody is there to answer: {_asked(waited)} The turn was stopped."
+        else:
+            title = getattr(waited, "title", "") or name
+            what = f": {waited.message}" if waited.message and waited.message != title else ""
+            words = (
+                f"The tool {name} ({title}) may not run without a person's word{what}. The turn was stopped. What may run "
+                'says Chat(approve=…): "reads", "session-directories", or a function that is given the call.'
+            )
+        super().__init__(turn, words)
+        self.waited = waited
+
+
+def _asked(question: Any) -> str:
+    texts = [question.message, *(str(entry.get("message", "")) for entry in question.questions)]
+    return " ".join(filter(None, texts)) or "(without words)."
+
+
+def _why(turn: Turn) -> str:
+    error = turn.error
+    words = error.message if error is not None else "The turn failed."
+    if error is not None and error.resumable:
+        words += " (chat.resume() tries again from where it stopped.)"
+    return words

@@ -10,6 +10,7 @@ from .chat import AsyncChat
 
 _AFTER = 1.0  # seconds that a turn may take without a word
 _EVERY = 1.0  # seconds between two changes of the line
+_WHERE = "(In the chat's panel or widget, or here, from another thread: chat.approve(…), chat.answer(…).)"
 
 
 class Progress:
@@ -42,6 +43,8 @@ class Progress:
         elif self._chat.state in ("waiting", "offline") and activity != self._said:
             self._said = activity
             sys.stderr.write(f"{activity}\n")
+            if self._chat.state == "waiting":
+                sys.stderr.write(f"{_WHERE}\n")
 
     def _show(self, text: str) -> None:
         from IPython.display import display

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, Literal, Self, TypeVar
 
 from .attach import Attachable
+from .attending import Policy
 from .background import background
 from .chat import AsyncChat
 from .completing import Completion
@@ -38,7 +39,11 @@ class Chat:
 
     `agent` is a provider's name (default: the host's own choice), `directory` where it works (default: the current
     one), `model` the model for every message that names none, `config` the session's settings by the agent's schema,
-    `host` what `connect` gave (default: this kernel's own server). It connects at once.
+    `host` what `connect` gave (default: this kernel's own server, or this process where there is none). It connects at once.
+
+    `approve` says what may run without a person's word while something here waits for a turn: `"none"`, `"reads"`,
+    `"session-directories"` (also edits of files there), or a function that is given the `ToolCallPart`. The rest stops the
+    turn by `NeedsApproval`. Default: on a server, whoever is there is asked; in a process of its own, `"none"`.
 
     Raises `NoHost` when there is no host, `Refused` when it will not make the chat.
     """
@@ -52,19 +57,26 @@ class Chat:
         model: str | None = None,
         config: Mapping[str, Any] | None = None,
         host: AnyHost | None = None,
+        approve: Policy | None = None,
     ) -> None:
         self._open(
             lambda connection: AsyncChat(
-                agent, title=title, directory=directory, model=model, config=config, host=connection
+                agent,
+                title=title,
+                directory=directory,
+                model=model,
+                config=config,
+                host=connection,
+                approve=approve,
             ),
             host,
         )
 
     @classmethod
-    def open(cls, uri: str, host: AnyHost | None = None) -> Self:
+    def open(cls, uri: str, host: AnyHost | None = None, *, approve: Policy | None = None) -> Self:
         """A chat that exists, by its URI or by its session's."""
         chat = cls.__new__(cls)
-        chat._open(lambda connection: AsyncChat.open(uri, connection), host)
+        chat._open(lambda connection: AsyncChat.open(uri, connection, approve=approve), host)
         return chat
 
     @staticmethod

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .errors import Refused
 from .line import Line, ended, finish
 from .model import Message, Turn, message_of
 from .places import Kind, pending_in, turn_with
+
+if TYPE_CHECKING:
+    from .attending import Attendant
 
 Json: TypeAlias = dict[str, Any]
 
@@ -16,8 +20,11 @@ Json: TypeAlias = dict[str, Any]
 class AsyncWaiting:
     """A message that `AsyncChat.queue` or `AsyncChat.steer` left with the host. It goes without anybody waiting here."""
 
-    def __init__(self, line: Line, kind: Kind, message_id: str, message: Json) -> None:
+    def __init__(
+        self, line: Line, kind: Kind, message_id: str, message: Json, attend: Callable[[], Attendant]
+    ) -> None:
         self._line = line
+        self._attend = attend
         self._message = message
         self.kind = kind
         """`steering`: for the turn that runs; `queued`: for a turn of its own."""
@@ -66,8 +73,8 @@ class AsyncWaiting:
         same. After a stop or a failure what is queued stays: `send` sends it.
         """
         try:
-            async with asyncio.timeout(timeout):
-                return ended(await self._line.mirror.until(self._turn_ended))
+            async with asyncio.timeout(timeout), self._attend() as attendant:
+                return attendant.check(ended(await self._line.mirror.until(self._turn_ended)))
         except TimeoutError:
             raise TimeoutError(
                 f"The message was not answered within {timeout:g} s. It goes its way."
@@ -80,7 +87,8 @@ class AsyncWaiting:
         goes on waiting.
         """
         self._check()
-        return await finish(self._line.send_on(self.id, self._latest), timeout)
+        async with self._attend() as attendant:
+            return attendant.check(await finish(self._line.send_on(self.id, self._latest), timeout))
 
     def _check(self) -> None:
         if not self.waits:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from ..protocol import status, uris
 from ..protocol.errors import ProtocolError
+from .attending import Attendant, Policy, checked
 from .connection import Connection
 from .errors import NoHost, Refused
 from .host import AnyHost, Host
@@ -42,12 +43,14 @@ class Window:
         model: str | None = None,
         config: Mapping[str, Any] | None = None,
         host: AnyHost | Connection | None = None,
+        approve: Policy | None = None,
     ) -> None:
         self._find: Callable[[], Awaitable[Mirrors]] = self._create
         self._wanted_agent = agent
         self._wanted_title = title
         self._directory = Path(directory or ".").expanduser().absolute()
         self._model = model
+        self._policy = checked(approve)
         self._config = dict(config or {})
         self._own_host: AnyHost | None = None
         if isinstance(host, Connection):
@@ -67,12 +70,14 @@ class Window:
         return Host()
 
     @classmethod
-    def open(cls, uri: str, host: AnyHost | Connection | None = None) -> Self:
+    def open(
+        cls, uri: str, host: AnyHost | Connection | None = None, *, approve: Policy | None = None
+    ) -> Self:
         """A chat that exists, by its URI or by its session's: `chat = await AsyncChat.open(uri)`."""
         kind = uris.channel_kind(uri)
         if kind not in ("chat", "session"):
             raise ValueError(f"{uri!r} names neither a chat nor a session.")
-        chat = cls(host=host)
+        chat = cls(host=host, approve=approve)
         find = find_chat if kind == "chat" else find_session
         chat._find = lambda: find(chat._connection, uri)
         return chat
@@ -257,7 +262,8 @@ class Window:
         """What waits in the chat, whoever left it, in the order in which it will go: steering first."""
         line = self._line
         return [
-            AsyncWaiting(line, kind, entry["id"], entry["message"]) for kind, entry in waiting_in(line.state)
+            AsyncWaiting(line, kind, entry["id"], entry["message"], self._attendant)
+            for kind, entry in waiting_in(line.state)
         ]
 
     @property
@@ -289,6 +295,41 @@ class Window:
         if waits is not None:
             return f"Waits for your answer: {waits.message}"
         return str(self._chat.state.get("activity") or "")
+
+    @property
+    def running(self) -> str | None:
+        """The id of the turn that runs."""
+        return (self._chat.state.get("activeTurn") or {}).get("id")
+
+    @property
+    def directories(self) -> list[str]:
+        """Where its agent works, as URIs."""
+        return list(self._session.state.get("workingDirectories") or ())
+
+    @property
+    def asked(self) -> list[Json]:
+        """What waits for a person here and with the chat's workers, as AHP's `inputNeeded` (3.5) without what a client runs."""
+        chats, mine = self.chats, {self.uri}
+        for _ in chats:  # workers may have workers
+            mine |= {chat.uri for chat in chats if chat.origin.kind == "tool" and chat.origin.chat in mine}
+        entries = self._session.state.get("inputNeeded") or ()
+        return [one for one in entries if one["chat"] in mine and one["kind"] != "toolClientExecution"]
+
+    async def say_in(self, chat: str, action: Json) -> None:
+        """Dispatch an action in this chat, or in a worker's. Raises `Refused`."""
+        mirror = await refusing(self._connection.subscribe(chat))
+        try:
+            await self._connection.dispatch(chat, action)
+        finally:
+            await self._connection.unsubscribe(mirror)
+
+    async def cancel(self, turn_id: str) -> None:
+        """Stop this turn. Raises `Refused` when it does not run."""
+        await self._line.cancel(turn_id)
+
+    def _attendant(self) -> Attendant:
+        """For one wait: answers what is asked, by the chat's policy. Without one, nobody is there in a process of its own."""
+        return Attendant(self, self._policy or ("none" if self._connection.alone else None))
 
     @property
     def outline(self) -> tuple[int, str]:

@@ -214,7 +214,7 @@ def test_a_person_in_a_terminal_hears_what_needs_them(
     asking.join()
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "Waits for your answer: Which file?\n"
+    assert err.startswith("Waits for your answer: Which file?\n(In the chat's panel")
 
 
 # ── in processes of their own ────────────────────────────────────────────────────────────────────────────────────

@@ -220,6 +220,24 @@ c.AssistantAgent.models = [{{"id": "mock", "name": "Mock", "base_url": {model.ba
     assert ran(home, env, script(home, text)).stdout == "assistant configured\n"
 
 
+def test_where_nobody_can_be_asked_a_tool_that_asks_ends_the_turn(
+    home: Home, env: dict[str, str], model: MockModel
+) -> None:
+    env |= {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "none"}
+    text = """
+from pathlib import Path
+from jupyter_ahp import Chat, NeedsApproval
+words = 'Write\\n!!tool write_file {"path": "a.txt", "content": "x"}\\n!!text Written.'
+try:
+    Chat("assistant").send(words)
+except NeedsApproval as needs:
+    print(needs.waited.name, needs.turn.state, Path("a.txt").exists())
+print(Chat("assistant", approve="session-directories").send(words).text, Path("a.txt").read_text())
+"""
+    done = ran(home, env, script(home, text))
+    assert done.stdout.splitlines() == ["write_file cancelled False", "Written. x"]
+
+
 def test_a_host_that_cannot_start_says_why(home: Home, env: dict[str, str]) -> None:
     (home.config / "jupyter_server_config.py").write_text("c.AHPExtension.data_dir = '/dev/null/there'")
     done = ran(home, env, script(home, "from jupyter_ahp import Chat\nChat('echo')"), fails=True)

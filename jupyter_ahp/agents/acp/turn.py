@@ -202,12 +202,21 @@ class Turn:
         return await tool.call(call, arguments)
 
 
+_KINDS = {"read": "read", "search": "search", "execute": "terminal"}
+"""`_meta.toolKind` by ACP's kind of a call: what faces and approvals go by."""
+
+
 def _begun(sink: TurnSink, tool: Tool | None, update: Reported) -> ToolCall:
     if tool is not None:
         return sink.tool(tool.name, title=tool.title, contributor=tool.contributor)
     own = claude(update).get("toolName")
     name = str(own or update.kind or "tool")
-    return sink.tool(name, title=name if own else update.title or name)
+    kind = _KINDS.get(update.kind or "")
+    return sink.tool(
+        name,
+        title=name if own else update.title or name,
+        meta={"toolKind": kind} if kind is not None else None,
+    )
 
 
 def _offered(option: PermissionOption) -> Json:
