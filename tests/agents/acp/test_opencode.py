@@ -23,7 +23,7 @@ WRITE = '!!tool write {"filePath": "%s", "content": "hello"}\n!!text done'
 
 
 def opencode(model: MockModel, home: Path) -> Server:
-    """With a home of its own, that looks for nothing on any network."""
+    """With a home of its own, and no way to any network but loopback."""
     home.mkdir(exist_ok=True)
     names = {
         name: {
@@ -54,6 +54,9 @@ def opencode(model: MockModel, home: Path) -> Server:
         **{f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")},
         **{f"OPENCODE_DISABLE_{what}": "1" for what in off},
         "OPENCODE_CONFIG_CONTENT": json.dumps(config),
+        "npm_config_registry": "http://127.0.0.1:9",
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"),
+        "NO_PROXY": "127.0.0.1,localhost",
     }
     return Server("opencode", "OpenCode", str(programs.opencode()), ("acp",), env)
 
