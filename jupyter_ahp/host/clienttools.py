@@ -96,7 +96,7 @@ def tools_problem(tools: Sequence[Json]) -> str | None:
     if twice := {name for name in names if names.count(name) > 1}:
         return f"Announced twice: {', '.join(sorted(twice))}."
     for one in tools:
-        if (one.get("inputSchema") or {}).get("type", "object") != "object":
+        if not _is_of_an_object(one.get("inputSchema") or {}):
             return f"The inputSchema of {one['name']} is not an object's."
         if len(json.dumps(one.get("inputSchema"))) > LARGEST_SCHEMA:
             return f"The inputSchema of {one['name']} is larger than {LARGEST_SCHEMA // 1024} KiB."
@@ -105,6 +105,18 @@ def tools_problem(tools: Sequence[Json]) -> str | None:
     if _size(tools) > LARGEST_ANNOUNCED:
         return f"What is said of these tools is too large: {LARGEST_ANNOUNCED:,} bytes at most."
     return None
+
+
+def _is_of_an_object(schema: Json) -> bool:
+    """Whether models' APIs take it: of one that they do not, they turn down every turn in which it is offered."""
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return (
+        schema.get("type", "object") == "object"
+        and isinstance(properties, dict)
+        and all(isinstance(one, dict | bool) for one in properties.values())
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
+    )
 
 
 def not_its_call(call: Json, client_id: str) -> str | None:

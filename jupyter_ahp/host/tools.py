@@ -10,12 +10,12 @@ import itertools
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from ..protocol.meta import CLIENT, SENDER
 from .clienttools import offered_by
 from .hosttools import of_the_host
-from .ports import Json, Tool, ToolFactory, TurnContext
+from .ports import Effects, Json, Tool, ToolFactory, TurnContext
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -65,10 +65,25 @@ class Tools:
     @staticmethod
     def _made_by(factory: ToolFactory, context: TurnContext) -> Sequence[Tool]:
         try:
-            return list(factory(context))
+            made = list(factory(context))
         except Exception:
             log.exception("Some tools of a plugin are missing in %s: %r failed", context.chat, factory)
             return ()
+        for tool in made:
+            if not _is_one(tool):
+                log.error("%r of a plugin is left out of %s: it lacks what a tool says of itself", tool, context.chat)
+        return [tool for tool in made if _is_one(tool)]
+
+
+def _is_one(tool: object) -> bool:
+    """Whether it says all that a tool says of itself, as whoever writes one may forget."""
+    words = [getattr(tool, name, None) for name in ("name", "title", "description")]
+    return (
+        isinstance(tool, Tool)
+        and all(isinstance(one, str) for one in words)
+        and isinstance(getattr(tool, "parameters", None), dict)
+        and tool.effects in get_args(Effects)
+    )
 
 
 def _unique(tools: Iterator[Tool], chat: str) -> list[Tool]:

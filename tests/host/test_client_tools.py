@@ -166,6 +166,10 @@ async def test_a_queued_message_is_its_clients_turn_as_well(
         ([{"name": f"t{number}"} for number in range(MOST_ANNOUNCED + 1)], "too many"),
         ([{"name": "long", "description": "x" * LARGEST_ANNOUNCED}], "too large"),
         ([{"name": "text", "inputSchema": {"type": "string"}}], "inputSchema of text"),
+        ([{"name": "odd", "inputSchema": {"properties": ["a"]}}], "inputSchema of odd"),
+        ([{"name": "odd", "inputSchema": {"properties": {"a": "string"}}}], "inputSchema of odd"),
+        ([{"name": "odd", "inputSchema": {"required": "a"}}], "inputSchema of odd"),
+        ([{"name": "odd", "inputSchema": {"required": [1]}}], "inputSchema of odd"),
         ([{"name": "big", "inputSchema": {"description": "x" * LARGEST_SCHEMA}}], "inputSchema of big"),
     ],
 )
@@ -267,6 +271,43 @@ async def test_arguments_that_do_not_fit_never_reach_the_client(
     assert "not of type 'integer'" in await ended(client, chat)
     asked = [env["action"] for env in client.envelopes if env["action"]["type"] == "session/inputNeededSet"]
     assert "toolClientExecution" not in [action["request"]["kind"] for action in asked]
+
+
+def a_bomb(levels: int) -> Json:
+    """Of a few hundred bytes, and 2 to that power of steps to go through."""
+    twice = [{"allOf": [{"$ref": f"#/$defs/{level + 1}"}] * 2} for level in range(levels)]
+    return {"$ref": "#/$defs/0", "$defs": {str(level): step for level, step in enumerate([*twice, {}])}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "http://[::1"},
+        {"$schema": ["x"]},
+        a_bomb(20),
+        {"properties": {"text": {"type": "string", "pattern": "(a+)+$"}}},
+        {"properties": {"text": {}}, "patternProperties": {"(t|e|x|t|te)+$": {}}, "additionalProperties": False},
+    ],
+    ids=str,
+)
+async def test_P5_no_schema_of_a_client_holds_up_the_host_or_fails_a_turn(
+    agent: Scripted, client: WireClient, chat: str, schema: Json
+) -> None:
+    await client.announce(S, {**CELL, "inputSchema": schema})
+    agent.play = using("read_cell", {"text": "a" * 25 + "!"})
+    await running(client, chat)
+    await completes(client, chat, "df")
+    assert await ended(client, chat) == "df"
+
+
+async def test_P5_what_a_clients_tool_does_not_know_never_reaches_it(
+    agent: Scripted, client: WireClient, chat: str
+) -> None:
+    await client.announce(S, {**CELL, "inputSchema": {**CELL["inputSchema"], "additionalProperties": False}})
+    agent.play = using("read_cell", {"index": 1, "cell": 2})
+    await client.say(chat, "Read it")
+    assert "'cell' was unexpected" in await ended(client, chat)
 
 
 async def test_two_calls_at_once_are_each_answered(agent: Scripted, client: WireClient, chat: str) -> None:

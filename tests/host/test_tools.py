@@ -164,6 +164,31 @@ async def test_a_name_that_is_taken_or_that_no_model_takes_is_left_out(
         assert words in caplog.text
 
 
+class Nameless(Tool):
+    """As somebody may write one who read half of what there is to read."""
+
+    async def call(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+        return ToolResult("")
+
+
+async def test_what_is_no_whole_tool_costs_itself_alone(
+    host: Host, agent: Scripted, client: WireClient, chat: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def some(context: TurnContext) -> Sequence[Any]:
+        untold, shapeless, odd, whole = Add(context), Add(context), Add(context), Add(context)
+        untold.description, shapeless.parameters = None, []  # type: ignore[assignment]
+        odd.effects, whole.name = "delete", "sum"  # type: ignore[assignment]
+        return [Nameless(), "a tool", untold, shapeless, odd, whole]
+
+    host.tools.register(some)
+    agent.play = lambda prompt, sink: asyncio.sleep(0)
+    turn = await client.say(chat, "hi")
+
+    assert turn["state"] == "complete"
+    assert [tool.name for tool in agent.prompts[0].tools][2:] == ["add", "sum"]
+    assert caplog.text.count("is left out") == 5
+
+
 # ── How a call goes ──────────────────────────────────────────────────────────────────────────────────────────────
 async def test_what_reads_runs_at_once_and_says_how_it_went(
     host: Host, agent: Scripted, client: WireClient, other: WireClient

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import importlib
+import itertools
 import json
 import logging
 import sys
@@ -38,6 +39,11 @@ LONGEST_TEXT: Final = 100_000
 LARGEST_IMAGE: Final = 1024 * 1024
 """Bytes of an image that people are shown where the tool says nothing of its own: it goes into the chat's journal."""
 _SHOWN_PROBLEMS: Final = 3
+_MOST_REFERENCES: Final = 2000
+"""References that are followed to look at the arguments of one call."""
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_PATTERNS: Final = ("pattern", "patternProperties", "unevaluatedProperties")
+"""What matches regular expressions, or asks what those matched."""
 _SCHEMAS: Final = "jsonschema.validators"
 
 
@@ -103,7 +109,8 @@ async def guard(
     if call.over:
         raise TurnOver
     key = key or tool.name
-    problem = misfit(tool.parameters, arguments)
+    is_foreign = tool.contributor is not None
+    problem = misfit(tool.parameters, arguments, patterns=not is_foreign)
     if problem is not None:
         return finish(tool, call, ToolResult(f"Not done: {problem}", failed=True))
     said, shown = doing(arguments), json.dumps(arguments, ensure_ascii=False)
@@ -131,7 +138,7 @@ async def guard(
         approvals.allow(key)
     if answer.edited_input is None:
         return arguments
-    edited = _edited(tool.parameters, answer.edited_input)
+    edited = _edited(tool.parameters, answer.edited_input, patterns=not is_foreign)
     if isinstance(edited, str):
         words = (
             f"Not done: the person changed the input into something that this tool does not take: {edited}"
@@ -152,7 +159,7 @@ def _denied(answer: Confirmation) -> str:
     return f"The person did not allow this call, and said: {answer.reason}"
 
 
-def _edited(schema: Json, text: str) -> Json | str:
+def _edited(schema: Json, text: str, *, patterns: bool) -> Json | str:
     """The arguments that a person wrote instead, or what is wrong with them."""
     try:
         edited = json.loads(text)
@@ -160,30 +167,59 @@ def _edited(schema: Json, text: str) -> Json | str:
         return f"it is not JSON ({error})"
     if not isinstance(edited, dict):
         return "it is not a JSON object"
-    return misfit(schema, edited) or edited
+    return misfit(schema, edited, patterns=patterns) or edited
 
 
-def misfit(schema: Json, arguments: Mapping[str, Any]) -> str | None:
-    """What of the arguments is not as the schema (JSON Schema) says, in words for the model; None if nothing."""
-    from jsonschema.exceptions import SchemaError, best_match
+def misfit(schema: Json, arguments: Mapping[str, Any], *, patterns: bool = True) -> str | None:
+    """What of the arguments is not as the schema (JSON Schema) says, in words for the model; None if nothing.
+
+    `patterns`: regular expressions are heeded. Some take for ever, so whoever is not trusted has none.
+    """
     from jsonschema.validators import validator_for
     from referencing import Registry
-    from referencing.exceptions import Unresolvable
 
-    kind = validator_for(schema)
     try:
+        kind = validator_for(schema)
         kind.check_schema(schema)
         # With a registry of its own it looks nothing up on the network.
-        errors = list(kind(schema, registry=Registry()).iter_errors(dict(arguments)))
-    except (SchemaError, Unresolvable) as error:
-        log.warning("A tool's schema cannot be used, so its arguments are not looked at: %s", error)
+        bounded = _bounded(kind, patterns=patterns)
+        errors = list(bounded(schema, registry=Registry()).iter_errors(dict(arguments)))
+    except Exception as error:  # schemas are others' words, and what is made of odd ones raises all kinds of things
+        words = str(error) or type(error).__name__
+        log.warning("A tool's schema cannot be used, so its arguments are not looked at: %s", cut(words, 300))
         return None
     if not errors:
         return None
+    from jsonschema.exceptions import best_match
+
     shown = [best_match([error]) for error in errors[:_SHOWN_PROBLEMS]]
     return "; ".join(
         f"{error.json_path.replace('$', 'arguments', 1)}: {cut(error.message, 300)}" for error in shown
     )
+
+
+def _bounded(kind: Any, *, patterns: bool) -> Any:
+    """A validator whose references lead so far and no farther: a small schema can lead in circles, or to millions of them."""
+    from jsonschema.validators import extend
+
+    left = itertools.repeat(None, _MOST_REFERENCES)
+
+    def followed(follow: Any) -> Any:
+        def follows(validator: Any, ref: Any, instance: Any, schema: Any) -> Any:
+            if next(left, left) is left:
+                raise ValueError("it has too many references")
+            yield from follow(validator, ref, instance, schema) or ()
+
+        return follows
+
+    def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        if "patternProperties" not in schema:
+            yield from kind.VALIDATORS["additionalProperties"](validator, value, instance, schema) or ()
+
+    changed = {name: followed(kind.VALIDATORS[name]) for name in _REFERENCES if name in kind.VALIDATORS}
+    if not patterns:
+        changed |= {**dict.fromkeys(_PATTERNS), "additionalProperties": additional}
+    return extend(kind, changed)
 
 
 def finish(tool: Tool, call: ToolCall, result: ToolResult) -> ToolResult:
