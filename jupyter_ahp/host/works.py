@@ -184,11 +184,14 @@ class Workplace(WorkingSession):
         try:
             self._heard(chat.uri, action)
         except Exception as error:
-            log.exception("What works for %s is not shown there as it is", self._for)
-            self.problem(f"{type(error).__name__}: {error}")
+            of = self._for.uri if self._for is not None else "nobody"
+            log.exception("What works for %s cannot be shown there, so that turn ends", of)
+            if self._failed is not None:
+                self._failed(f"what it says cannot be shown: {type(error).__name__}: {error}.")
 
     def problem(self, words: str) -> None:
-        if self._failed is not None:
+        """Something of it went wrong that no turn can say (`Session.say_problem`)."""
+        if self._failed is not None and not self.running:
             self._failed(words)
 
     def preface(self, turn_id: str) -> str:

@@ -97,6 +97,8 @@ class BotConversation(Conversation):
         if failure is None:
             return
         assert turn.sink is not None, "it is open"
+        if self._work.running and self._turn is turn:  # nothing would show it any more
+            await self._work.stop()
         for message_id in tuple(turn.handed):
             await self._work.take_back(message_id)
             turn.sink.steering_read(message_id)  # it was said in this turn, and is kept with it
@@ -166,10 +168,11 @@ class BotConversation(Conversation):
             turn.mirror = Mirror(self._shown, chat, sink, turn.mirror.used if turn.mirror else None)
             sink.resume_point(action["turnId"])
         elif turn.mirror is not None and kind in _ENDS:
-            turn.mirror.end()
             sink.resume_point(action["turnId"])
             if is_last:
                 turn.end(_failure(self._bot, action))
+            else:
+                turn.mirror.end()
         elif turn.mirror is not None:
             turn.mirror.hear(action)
 

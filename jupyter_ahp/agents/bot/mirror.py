@@ -21,6 +21,7 @@ from jupyter_ahp.agents.base import (
     Worker,
     WorkingSession,
 )
+from jupyter_ahp.protocol.meta import COST
 
 _COUNTED: Final = ("inputTokens", "outputTokens", "cacheReadTokens")
 
@@ -75,7 +76,6 @@ class Shown:
             return
         del self.workers[chat]
         self.background.discard(chat)
-        mirror.end()
         if kind == "chat/turnComplete":
             worker.done()
         elif kind == "chat/turnCancelled":
@@ -124,7 +124,7 @@ class Mirror:
                 self._of_call(kind, self._calls[action["toolCallId"]], action)
 
     def end(self) -> None:
-        """The turn is over there: what it left open is closed."""
+        """The turn is over there and goes on here: what it left open is closed."""
         for call in self._calls.values():
             call.shown.failed("Not done", error="The turn ended first.")
         for asking in self._questions.values():
@@ -146,12 +146,15 @@ class Mirror:
                 )
 
     def _use(self, usage: Json) -> None:
-        """Several turns of the work in one of the chat: their tokens are added up; the rest is the last one's."""
-        self.used = {**self._before, **usage}
+        """Several turns of the work in one of the chat: tokens and costs are added up; the rest is the last one's."""
+        used = self.used = {**self._before, **usage}
         for key in _COUNTED:
             if key in self._before and key in usage:
-                self.used[key] = self._before[key] + usage[key]
-        used = self.used
+                used[key] = self._before[key] + usage[key]
+        before, cost = ((said.get("_meta") or {}).get(COST) for said in (self._before, usage))
+        if before and (not cost or cost["currency"] == before["currency"]):
+            added = before["amount"] + (cost["amount"] if cost else 0)
+            used["_meta"] = {**(usage.get("_meta") or {}), COST: {**before, "amount": round(added, 6)}}
         self._sink.usage(
             input_tokens=used.get("inputTokens"),
             output_tokens=used.get("outputTokens"),

@@ -41,7 +41,7 @@ class WorkingSession(ABC):
     @abstractmethod
     def listen(self, heard: Heard | None, failed: Callable[[str], None]) -> None:
         """Hear what is said there from now on, in the chats of its workers as well; None: nothing. `failed` is told, in
-        words for people, that a message which waits there could not be started."""
+        words for people, why nothing more comes: a message that waits there could not be started, or `heard` raised."""
 
     @abstractmethod
     async def begin(self, prompt: Prompt, *, standing: str, model: str | None) -> None:

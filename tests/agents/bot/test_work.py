@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_ahp.agents.bot.mirror import Mirror
 from jupyter_ahp.host.grants import Grants
 from jupyter_ahp.host.ports import (
     GuardedTool,
@@ -27,6 +28,7 @@ from jupyter_ahp.host.ports import (
     TurnSink,
 )
 from jupyter_ahp.protocol import status
+from jupyter_ahp.protocol.meta import COST
 from jupyter_ahp.store.files import FileStore
 from tests.host.harness import ROOT, RpcError, WireClient, answer_of, message, quiet, until, use
 
@@ -82,7 +84,8 @@ async def test_the_works_answer_streams_in_the_bots_chat_part_for_part(room: Roo
 
 async def test_the_tokens_of_all_that_a_turn_took_are_added_up(room: Room) -> None:
     async def play(prompt: Prompt, sink: TurnSink) -> None:
-        sink.usage(input_tokens=10, output_tokens=2)
+        cost = {"amount": 0.25, "currency": "USD"}
+        sink.usage(input_tokens=10, output_tokens=2, meta={COST: cost, "prompt": prompt.text})
         sink.markdown("on")
         await room.worker.words.get()
 
@@ -94,7 +97,8 @@ async def test_the_tokens_of_all_that_a_turn_took_are_added_up(room: Room) -> No
     room.worker.words.put_nowait("done")
     room.worker.words.put_nowait("done")
     await until(lambda: not room.active)
-    assert room.state["turns"][-1]["usage"] == {"inputTokens": 20, "outputTokens": 4}
+    meta = {COST: {"amount": 0.5, "currency": "USD"}, "prompt": "And"}
+    assert room.state["turns"][-1]["usage"] == {"inputTokens": 20, "outputTokens": 4, "_meta": meta}
 
 
 async def test_its_instructions_go_along_with_every_message_and_stand_in_its_folder(
@@ -361,6 +365,49 @@ async def test_a_failure_is_told_in_the_works_words_and_can_be_tried_again(room:
     room.worker.play = broken
     turn = await say(room)
     assert "out of luck" in turn["responseParts"][-1]["error"]["message"]
+
+
+async def test_calls_and_questions_that_the_work_leaves_open_are_over_with_its_turn(room: Room) -> None:
+    left: list[asyncio.Task[Any]] = []
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        sink.markdown(f"on {prompt.text}")
+        sink.tool("run", title="Run").run("Running")
+        left.append(asyncio.create_task(sink.ask("Sure?")))
+        await room.worker.words.get()
+
+    room.worker.play = play
+    await room.client.start(room.chat, "One")
+    await until(lambda: room.said and parts(room.active, "inputRequest"))
+    await room.steer("Two")
+    await until(lambda: room.work().get("queuedMessages"))
+    room.worker.words.put_nowait("done")
+    await until(lambda: len(parts(room.active, "inputRequest")) == 2)
+    assert room.client.calls(room.chat)[0]["status"] == "completed"
+    assert parts(room.active, "inputRequest")[0]["response"] == "cancel"
+    room.worker.words.put_nowait("done")
+    await until(lambda: not room.active)
+    assert [call["status"] for call in room.client.calls(room.chat)] == ["completed", "cancelled"]
+    await asyncio.wait(left)
+    assert [type(task.exception()) for task in left] == [TurnOver, TurnOver]
+
+
+async def test_what_cannot_be_shown_ends_the_turn_with_words_and_stops_the_work(
+    room: Room, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("of a mirror")
+
+    await room.client.start(room.chat, "One")
+    await until(lambda: room.said == "on One")
+    monkeypatch.setattr(Mirror, "hear", broken)
+    room.worker.words.put_nowait("more")
+    await until(lambda: not room.active)
+    turn = room.state["turns"][-1]
+    assert "of a mirror" in turn["responseParts"][-1]["error"]["message"]
+    await until(lambda: room.worker.stops == 1)
+    await until(lambda: "activeTurn" not in room.work())
+    assert "cannot be shown there" in caplog.text
 
 
 async def test_a_workspace_that_goes_away_is_told_in_words(tmp_path: Path, store: Store) -> None:
