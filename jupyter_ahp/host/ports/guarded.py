@@ -184,9 +184,14 @@ def misfit(schema: Json, arguments: Mapping[str, Any], *, patterns: bool = True)
         # With a registry of its own it looks nothing up on the network.
         bounded = _bounded(kind, patterns=patterns)
         errors = list(bounded(schema, registry=Registry()).iter_errors(dict(arguments)))
-    except Exception as error:  # schemas are others' words, and what is made of odd ones raises all kinds of things
-        words = str(error) or type(error).__name__
-        log.warning("A tool's schema cannot be used, so its arguments are not looked at: %s", cut(words, 300))
+    except (
+        Exception
+    ) as error:  # schemas are others' words, and what is made of odd ones raises all kinds of things
+        log.warning(
+            "A tool's schema cannot be used, so its arguments are not looked at: %s",
+            cut(str(error) or type(error).__name__, 300),
+            exc_info=error,
+        )
         return None
     if not errors:
         return None
@@ -200,8 +205,9 @@ def misfit(schema: Json, arguments: Mapping[str, Any], *, patterns: bool = True)
 
 def _bounded(kind: Any, *, patterns: bool) -> Any:
     """A validator whose references lead so far and no farther: a small schema can lead in circles, or to millions of them."""
-    from jsonschema.validators import extend
+    from jsonschema import validators
 
+    extend: Any = validators.extend  # which says nothing of its types
     left = itertools.repeat(None, _MOST_REFERENCES)
 
     def followed(follow: Any) -> Any:
