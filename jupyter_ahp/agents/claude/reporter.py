@@ -23,9 +23,7 @@ from claude_agent_sdk import (
 
 from jupyter_ahp.agents.base import Tool, ToolCall, TurnSink
 from jupyter_ahp.agents.claude import calls
-
-COST: Final = "jupyter-ahp.cost"
-"""In the `_meta` of a turn's usage: what the CLI says it cost, `{"amount": 0.01, "currency": "USD"}`."""
+from jupyter_ahp.protocol.meta import COST
 
 _ASKS_SOON: Final = 0.3  # seconds after which a call that has not asked is said to run
 
