@@ -14,6 +14,7 @@ import pytest
 from jupyter_ahp.agents.bot.mirror import Mirror
 from jupyter_ahp.host.grants import Grants
 from jupyter_ahp.host.ports import (
+    Capabilities,
     GuardedTool,
     ImageBlock,
     Json,
@@ -635,3 +636,37 @@ async def test_U9_work_of_a_closed_chat_is_deleted_where_that_is_asked_for(room:
         while await room.store.session(work) is not None:  # noqa: ASYNC110  (nobody says when)
             await asyncio.sleep(0.01)
     room.client.mirrors.pop(TWO, None)
+
+
+async def test_X1_S3_an_agent_with_a_memory_of_its_own_goes_back_and_begins_copies_as_in_a_chat_of_its_own(
+    room: Room,
+) -> None:
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        sink.markdown(f"on {prompt.text}")
+        sink.resume_point(f"behind {prompt.text}")
+
+    room.worker.capabilities = Capabilities(fork=True, rewind=True)
+    room.worker.memory = "its own"
+    room.worker.play = play
+    for text in ("One", "Two"):
+        await say(room, text)
+    first = room.state["turns"][0]["id"]
+    source = {"kind": "fork", "chat": room.chat, "turnId": first}
+    await room.client.request("createChat", channel=S, chat=TWO, source=source)
+    for person in (room.client, room.other):
+        await person.subscribe(TWO)
+    await room.client.say(TWO, "Other")
+    fork = room.worker.lines[-1].start
+    assert (fork.memory, fork.at, fork.fork) == ("its own", "behind One", True)
+    await room.client.do(room.chat, "chat/truncated", turnId=first)
+    await say(room, "Two again")
+    back = room.worker.lines[-1].start
+    assert (back.memory, back.at, back.fork) == ("its own", "behind One", False)
+    told = room.worker.prompts[-1].prefaces[room.worker.prompts[-1].turn_id]
+    assert "on One" not in told, "it remembers by itself"
+    await room.again()
+    room.worker.memory, room.worker.play = "its own", play
+    await say(room, "Three")
+    assert room.worker.lines[-1].start.memory == "its own"
+    await room.client.unsubscribe(TWO)
+    await room.other.unsubscribe(TWO)
