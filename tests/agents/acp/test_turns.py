@@ -252,26 +252,21 @@ async def test_a_line_that_is_not_acp_and_a_very_long_one_harm_nothing(room: Roo
 
 
 # ── How it ends badly ────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize(
-    ("directive", "kind", "words"),
-    [
+async def test_what_goes_wrong_with_the_model_is_said(room: Room) -> None:
+    for directive, kind, words in (
         ("!!status 401", "authFailed", "did not take the key or the login"),
         ("!!status 429", "rateLimited", "Wait a little"),
         ("!!status 500", "modelFailed", "has a problem"),
         ("!!text one\n!!drop", "agentFailed", "the model's answer was cut off"),
         ("!!sse-error too busy", "agentFailed", "too busy"),
-    ],
-)
-async def test_what_goes_wrong_with_the_model_is_said(
-    room: Room, directive: str, kind: str, words: str
-) -> None:
-    turn = await room.say(directive)
-    error = error_of(turn)
-    assert (turn["state"], error["errorType"]) == ("error", kind)
-    assert error["message"].startswith("Puppet could not go on: ")
-    assert words in error["message"]
-    assert turn["responseParts"][-1]["resumable"] is True
-    assert answer_of(await room.say("!!text better")) == "better"
+    ):
+        turn = await room.say(directive)
+        error = error_of(turn)
+        assert (turn["state"], error["errorType"]) == ("error", kind)
+        assert error["message"].startswith("Puppet could not go on: ")
+        assert words in error["message"]
+        assert turn["responseParts"][-1]["resumable"] is True
+        assert answer_of(await room.say("!!text better")) == "better"
 
 
 async def test_a_failed_turn_is_resumed(room: Room) -> None:
