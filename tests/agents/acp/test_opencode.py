@@ -12,7 +12,7 @@ import pytest
 from jupyter_ahp.agents.acp import Server
 from tests.agents import programs
 from tests.agents.acp.conftest import MakeRoom
-from tests.agents.acp.room import calls_of, error_of, texts_of
+from tests.agents.acp.room import SESSION, calls_of, error_of, texts_of
 from tests.agents.test_processes import gone
 from tests.host.harness import ROOT, answer_of
 from tests.mock_model import MockModel
@@ -142,6 +142,17 @@ async def test_turns_tools_approvals_stops_and_its_memory(
     assert room.model.requests[-1].body["model"] == "other-model"
     [info] = room.client.state(ROOT)["agents"]
     assert info["provider"] == "opencode"
+
+    # a fork at the end is its own copy of the session
+    last = (await room.say("!!text here"))["id"]
+    source = {"kind": "fork", "chat": room.chat, "turnId": last}
+    await room.client.request("createChat", channel=SESSION, chat="ahp-chat:/fork", source=source)
+    for watcher in (room.client, room.other):
+        await watcher.subscribe("ahp-chat:/fork")
+    assert answer_of(await room.say("!!text there", "ahp-chat:/fork")) == "there"
+    assert room.told()[-3:] == ["!!text here", "here", "!!text there"]
+    await room.say("!!text and here")
+    assert room.told()[-3:] == ["!!text here", "here", "!!text and here"]
 
     # killed, it goes on with what was said; so does the next server's
     await room.say("!!text remember")
