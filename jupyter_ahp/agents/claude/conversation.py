@@ -318,11 +318,14 @@ class ClaudeConversation(Conversation):
         if self._settings.stop_ends == "query":
             await self._give_up(run)
             return
-        for task in self._workers.of_turn(run.sink) if run.sink is not None else ():
+        tasks = self._workers.of_turn(run.sink) if run.sink is not None else []
+        for task in tasks:
             await self._stop_task(task)
+        # That these have ended is no news to be answered, unless steering waits that is not to be dropped with it.
+        all_of_it = not run.taken or (bool(tasks) and not run.steering)
         try:
             async with asyncio.timeout(STOPPED_IN):
-                if run.taken:
+                if not all_of_it:
                     await line.client.interrupt()
                 elif run.waits <= await line.interrupt_all():
                     self._stopped(run)  # it had not begun

@@ -156,7 +156,7 @@ class Workers:
         if task is None:
             return
         if task.in_background and task.is_worker:
-            self.last = f"“{task.title}” has come back."
+            self.last = f"“{task.title}” {'has come back' if how == 'completed' else 'has ended'}."
         if not task.is_worker or not task.call_id:
             self._by_call.pop(task.call_id, None)
         elif task.worker is None:

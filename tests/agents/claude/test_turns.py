@@ -177,6 +177,18 @@ async def test_a_question_is_answered(room: Room) -> None:
     assert said(turn) == "done"
 
 
+async def test_a_question_that_is_declined_is_told_as_that(room: Room) -> None:
+    asked = '{"questions":[{"question":"Which?","header":"H","multiSelect":false,"options":[{"label":"A","description":"a"},{"label":"B","description":"b"}]}]}'
+    await room.begin(f"plot\n!!tool AskUserQuestion {asked}\n!!text done")
+    await room.see(lambda: kinds(room.active)[-1:] == ["inputRequest"])
+    request = room.active["responseParts"][-1]["request"]
+    await room.client.do(room.chat, "chat/inputCompleted", requestId=request["id"], response="decline")
+    [turn] = await room.ended(1)
+
+    assert "did not answer" in room.told()[-1]
+    assert said(turn) == "done"
+
+
 async def test_a_plan_is_approved_and_the_mode_changes(
     settings: Settings, model: MockModel, work: Path
 ) -> None:

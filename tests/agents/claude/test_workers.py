@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from jupyter_ahp.host.ports import Json
-from tests.agents.claude.room import SESSION, Room, calls_of, said
+from tests.agents.claude.room import PATIENCE, SESSION, Room, calls_of, said
 
 
 def agent(prompt: str, *, background: bool = False) -> str:
@@ -110,6 +110,38 @@ async def test_B8_a_stop_spares_the_background_workers_of_earlier_turns(room: Ro
 
     assert [turn["state"] for turn in turns] == ["complete", "cancelled", "complete"]
     assert [said(turn) for turn in room.client.state(uri)["turns"]] == ["found"]
+
+
+async def test_B8_a_stop_ends_the_background_workers_of_its_own_turn(room: Room) -> None:
+    await room.begin(f"one\n{agent('look' + chr(10) + '!!hang', background=True)}\n!!hang")
+    uri = await worker(room)
+    await room.asked(3)
+    await room.stop()
+    await room.see(lambda: not room.client.state(room.chat).get("backgroundWork"))
+    turn = await room.say("two\n!!text second")
+
+    assert said(turn) == "second"
+    assert [one["state"] for one in room.client.state(uri)["turns"]] == ["cancelled"]
+    assert [one["message"]["text"][:3] for one in await room.ended(2)] == ["one", "two"]
+    await room.model.until(lambda model: model.requests[1].ended is not None, PATIENCE)
+    assert room.requests[1].aborted or room.requests[2].aborted  # its model is not asked any more
+
+
+async def test_W4_a_background_worker_asks_behind_its_turn(room: Room) -> None:
+    path = room.work / "a.txt"
+    write = f'!!delay 0.5\n!!tool Write {{"file_path":"{path}","content":"x"}}\n!!text written'
+    await room.say(f"one\n{agent(f'write it{chr(10)}{write}', background=True)}\n!!text started")
+    uri = await worker(room)
+    await room.see(
+        lambda: room.client.calls(uri) and room.client.calls(uri)[-1]["status"] == "pending-confirmation"
+    )
+    call = room.client.calls(uri)[-1]
+    turn = room.client.state(uri)["activeTurn"]["id"]
+    answer = {"turnId": turn, "toolCallId": call["toolCallId"], "approved": True, "confirmed": "user-action"}
+    await room.client.do(uri, "chat/toolCallConfirmed", **answer)
+    await room.ended(2)  # it came back
+
+    assert path.read_text() == "x"
 
 
 async def test_a_background_worker_is_stopped_by_itself(room: Room) -> None:
