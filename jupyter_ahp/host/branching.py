@@ -159,12 +159,17 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
         for brought in files:
             carried.bring(target, brought)
         summaries = [each.summary for each in moving]
+        await resting.enter_async_context(target.gaining)
         try:
             for each in moving:
                 await store.put_chat(target.id, each.record)
                 await store.put_turns(target.id, each.uri, each.state["turns"], each.memory.points)
             await target.keep_coming(*summaries)
-        except StoreError:
+            gone = any(source.chats.get(each.uri) is not each for each in moving)
+            if gone or source.closed or target.closed:  # somebody closed one of them meanwhile
+                await target.saver.now()
+                raise channel_not_found(chat.uri)
+        except (ProtocolError, StoreError):
             for each in moving:
                 await store.delete_chat(target.id, each.uri)
             raise

@@ -227,6 +227,8 @@ class Catalogue:
         if session is None or session.watched:
             return
         del self._rows[provider, memory]
+        for chat in session.chats:
+            self._host.canvases.end_of_chat(chat)
         self._host.forget(session)
         self._host.tell_root("root/sessionRemoved", {"session": session.uri}, provider)
 

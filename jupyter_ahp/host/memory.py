@@ -272,6 +272,8 @@ class Memory:
     async def _is_to_be_copied(self, memory: str) -> bool:
         """Whether a fork of this chat begins with a copy of it, and was not opened yet."""
         host = self._chat.session.host
+        if any(memory in session.to_copy for session in host.sessions.values()):
+            return True
         made_from = {self._chat.uri}
         forks: list[Chat] = []
         found = True

@@ -79,6 +79,10 @@ class Session:
         self.uri = uris.session_uri(record.id)
         self.opening = asyncio.Lock()
         """Held while it becomes this server's."""
+        self.gaining = asyncio.Lock()
+        """Held while a chat is written into it: it is not deleted meanwhile, but behind that."""
+        self.to_copy: list[str] = []
+        """Conversations that forks on their way are to begin with a copy of."""
         self._opened = False
         self._coming: list[Json] = []
         """Summaries of chats that are being stored before they are told of."""
@@ -301,7 +305,8 @@ class Session:
         self.closed = True
         await asyncio.gather(*(chat.close(gone=gone) for chat in self.chats.values()))
         if gone:
-            self.saver.drop()
+            async with self.gaining:
+                self.saver.drop()
         await self.saver.close()
 
     def record(self) -> SessionRecord:
@@ -443,19 +448,25 @@ class Session:
         summary = {**empty_summary(uri, title=begins.title, origin=begins.origin), "movable": True}
         if directories is not None:
             summary["workingDirectories"] = directories
-        store = self.host.store
-        if begins.meta or begins.held.memory:
-            record = ChatRecord(uri, meta=begins.meta)
-            begins.held.put(record)
-            await store.put_chat(self.id, record)
-        if begins.turns:
-            await store.put_turns(self.id, uri, begins.turns, begins.points)
-        await self.keep_coming(summary)
-        if self.closed:
-            raise channel_not_found(self.uri)
-        chat = Chat(self, uri)
-        self.gain(chat, summary, begins.turns)
-        return chat
+        store, memory = self.host.store, begins.held.memory
+        self.to_copy += [memory] if memory else []
+        try:
+            async with self.gaining:
+                if begins.meta or memory:
+                    record = ChatRecord(uri, meta=begins.meta)
+                    begins.held.put(record)
+                    await store.put_chat(self.id, record)
+                if begins.turns:
+                    await store.put_turns(self.id, uri, begins.turns, begins.points)
+                await self.keep_coming(summary)
+                if self.closed:
+                    raise channel_not_found(self.uri)
+                chat = Chat(self, uri)
+                self.gain(chat, summary, begins.turns)
+                return chat
+        finally:
+            if memory:
+                self.to_copy.remove(memory)
 
     def open_chat(self, uri: str, changes: Json) -> Chat:
         """A chat that the host opens itself, told of at once (U4); whoever opens it has it written down."""
