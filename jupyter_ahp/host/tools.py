@@ -71,7 +71,11 @@ class Tools:
             return ()
         for tool in made:
             if not _is_one(tool):
-                log.error("%r of a plugin is left out of %s: it lacks what a tool says of itself", tool, context.chat)
+                log.error(
+                    "%r of a plugin is left out of %s: it lacks what a tool says of itself",
+                    tool,
+                    context.chat,
+                )
         return [tool for tool in made if _is_one(tool)]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp import RequestError
 
-from jupyter_ahp.agents.base import Conversation, Prompt, Start, TurnFailed, TurnSink
+from jupyter_ahp.agents.base import Approvals, Conversation, Prompt, Start, TurnFailed, TurnSink
 
 from . import words
 from .bridge import Bridge
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .known import Server
 
 log = logging.getLogger(__name__)
-
 
 _IDLE = 600.0  # seconds without a word, after which a process that can be done without ends
 
@@ -55,6 +54,7 @@ class ACPConversation(Conversation):
         self._bridge = Bridge(lambda: self._turn)
         callbacks = Callbacks(self, start.directories, self._terminals)
         self._late = Late(start.host, server.title, self._begun_by_itself, self._over)
+        self._approvals = Approvals()
         self._was_stopped = False
         """The last turn was: what the agent says of it now is heard by nobody (T5)."""
         self._session = Session(server, start, directory, learned, ends, self._bridge, callbacks.handle)
@@ -76,6 +76,7 @@ class ACPConversation(Conversation):
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────────────
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         turn = self._turn = Turn(sink, prompt, self._place, title=self._server.title)
+        self._approvals = prompt.approvals
         try:
             await self._wake()
             try:
@@ -131,7 +132,8 @@ class ACPConversation(Conversation):
         turn.answered(await self._session.prompt(prompt.turn_id, blocks))
 
     def _begun_by_itself(self, sink: TurnSink) -> Turn:
-        turn = self._turn = Turn(sink, Prompt("", ""), self._place, title=self._server.title)
+        asked_nothing = Prompt("", "", approvals=self._approvals)
+        turn = self._turn = Turn(sink, asked_nothing, self._place, title=self._server.title)
         turn.sent = True
         return turn
 
