@@ -44,6 +44,7 @@ TITLE = "jupyter-ahp"
 """Of the dialogs and commands of our extension (extension.ts)."""
 _START = 60.0  # seconds that pi has to start: it compiles extensions, and a home may be slow
 _PROMPT = 120.0  # to take a prompt: extensions may do something first
+_IDLE = 600.0  # seconds without a turn after which pi is ended; the next turn resumes it
 
 
 class PiConversation(Conversation):
@@ -73,6 +74,8 @@ class PiConversation(Conversation):
         self._model: str | None = None
         self._thinking: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._resting: asyncio.Task[None] | None = None
 
     @property
     def memory(self) -> str | None:
@@ -126,6 +129,8 @@ class PiConversation(Conversation):
 
     async def _running(self) -> Line:
         """pi, started again if it has ended. Raises `TurnFailed`."""
+        if self._resting is not None:
+            await self._resting
         if self._line is None or not self._line.alive:
             if self._line is not None:
                 await self._line.close()
@@ -142,16 +147,33 @@ class PiConversation(Conversation):
         assert self._line is not None
         return self._line
 
+    def _awake(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _rest(self) -> None:
+        """Nobody has used it for long: what it holds in memory is worth more than the second it takes to come back."""
+        line, self._idle, self._line = self._line, None, None
+        if line is not None:
+            self._resting = asyncio.create_task(line.close())
+
     async def close(self) -> None:
+        self._awake()
+        if self._resting is not None:
+            await self._resting
         for task in tuple(self._tasks):
             task.cancel()
-        if self._line is not None:
-            await self._line.close()
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        self._awake()
 
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────────────
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        self._awake()
         self._prompt, self._report = prompt, Report(sink)
         self._sent, self._busy = False, False
         self._steered.clear()
@@ -183,6 +205,7 @@ class PiConversation(Conversation):
             self._report = self._prompt = None
             self._sent = False
             self._drop_tasks()
+            self._idle = asyncio.get_running_loop().call_later(_IDLE, self._rest)
 
     async def _settings(self, line: Line, prompt: Prompt) -> None:
         model = prompt.model

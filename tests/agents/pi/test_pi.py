@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ahp.agents.pi import PiAgent
+from jupyter_ahp.agents.pi import PiAgent, conversation
 from tests.agents.pi.room import GENERATIONS, SESSION, Room
 from tests.host.harness import answer_of, message, until
 
@@ -55,6 +55,14 @@ async def test_A1_an_image_goes_in_as_an_image(room: Room) -> None:
     await room.say("look\n!!text seen", attachments=[image])
 
     assert "[image/png]" in room.told()[-1][1]
+
+
+async def test_A1_an_image_that_it_reads_is_shown_and_seen(room: Room) -> None:
+    (room.work / "dot.png").write_bytes(PIXEL)
+    turn = await room.say('!!tool read {"path": "dot.png"}\n!!text seen')
+    shown = turn["responseParts"][0]["toolCall"]["content"]
+    assert {"type": "embeddedResource", "contentType": "image/png"}.items() <= shown[-1].items()
+    assert "[image/png]" in "".join(text for _, text in room.told())
 
 
 # ── approvals ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,6 +185,36 @@ async def test_B14_steering_in_a_tool_is_read_before_the_next_call_of_the_model(
     assert "steeringMessage" not in room.state
     assert answer_of(turn).endswith("brief")
     assert len(room.turns) == 1
+
+
+@pytest.mark.parametrize(
+    ("says", "while_"), [("!!delay 1.5\n!!text first", "nothing"), ("!!chunks 30 0.05", "markdown")]
+)
+async def test_B14_steering_before_the_first_byte_and_in_the_text_is_answered_in_the_same_turn(
+    room: Room, says: str, while_: str
+) -> None:
+    await room.begin(says)
+    if while_ != "nothing":
+        await room.part(while_)
+    await room.client.do(
+        room.chat, "chat/pendingMessageSet", kind="steering", id="s1", message=message("more\n!!text brief")
+    )
+    turn = await room.over()
+    assert answer_of(turn).endswith("brief")
+    assert "systemNotification" in [part["kind"] for part in turn["responseParts"]]
+    assert len(room.turns) == 1
+
+
+async def test_B14_steering_while_a_call_waits_for_a_person(room: Room) -> None:
+    await room.begin(WRITE)
+    call = await room.asked()
+    await room.client.do(
+        room.chat, "chat/pendingMessageSet", kind="steering", id="s1", message=message("more\n!!text brief")
+    )
+    await room.answer(call, True)
+    turn = await room.over()
+    assert answer_of(turn).endswith("brief")
+    assert (len(room.turns), (room.work / "made.txt").exists()) == (1, True)
 
 
 @BOTH
@@ -322,6 +360,14 @@ async def test_nothing_is_left_when_the_host_stops(room: Room) -> None:
     assert children()
     await room.restart()
     assert not children()
+
+
+async def test_one_that_nobody_uses_ends_and_comes_back(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "_IDLE", 0.2)
+    await room.say("one\n!!text first")
+    await until(lambda: not children(), 30)
+    await room.say("two\n!!text second")
+    assert [text.split("\n")[0] for _, text in room.told()] == ["one", "first", "two"]
 
 
 @BOTH
