@@ -142,7 +142,7 @@ class Memory:
     # ── what the backend says ────────────────────────────────────────────────────────────────────────────────
     def opened(self, turn_id: str, history: Sequence[Json]) -> bool:
         """A conversation is open, for this turn; whether it has a memory of its own and has not seen these turns."""
-        memory = self._chat.turns.remembered()
+        memory = self._chat.turns.line.remembered()
         if memory is not None:
             self._chat.session.host.catalogue.own(self._chat.session.provider, memory)
         is_new = self._record.memory is None and bool(history)
@@ -191,7 +191,7 @@ class Memory:
 
     def learn(self) -> bool:
         """Take in what the backend's conversation is called; whether that is news."""
-        memory, record = self._chat.turns.remembered(), self._record
+        memory, record = self._chat.turns.line.remembered(), self._record
         if memory is None or memory == record.memory:
             return False
         Held(memory, began=self._begins if record.memory is None else record.began).put(record)

@@ -570,7 +570,7 @@ class Session:
                 self._check_config(action)
                 self._echo(sender, client_seq, action)
                 for chat in self.chats.values():
-                    chat.turns.configured()
+                    chat.turns.line.configured()
                 self.approvals.setting_changed(action["config"])
             case "session/activeClientSet":
                 self._set_client(sender, client_seq, action)
@@ -607,7 +607,7 @@ class Session:
         if new:
             self._publish({"type": "session/configChanged", "config": new})
             for chat in self.chats.values():
-                chat.turns.configured()
+                chat.turns.line.configured()
 
     def _set_client(self, sender: Connection, client_seq: int, action: Json) -> None:
         client = action["activeClient"]

@@ -9,42 +9,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.meta import plugin_command, ran_command, runs_here
 from . import clock
-from .branching import prefaces
-from .commands import Command, for_the_agent, told_of_commands
-from .late import Behind, Late
-from .memory import Held, retold
+from .commands import Command
+from .late import Late
+from .line import Line, cancelled_by_us
+from .memory import Held
 from .ports import (
     Answer,
     Confirmation,
     Conversation,
     Json,
-    Prompt,
-    Start,
     Steering,
-    SteeringRefused,
     StoreError,
-    Tool,
     TurnFailed,
     TurnOver,
 )
+from .prompts import gather
 from .recovery import INTERRUPTED, interrupted
-from .references import blocks_for, told_before
 from .sink import ChatSink, sendable
 
 if TYPE_CHECKING:
     from .chat import Chat
 
 log = logging.getLogger(__name__)
-
-_GRACE = 5.0
-"""Seconds that a backend has to take in a stop before its task is cancelled, to heed that, and to close."""
 
 
 @dataclass(slots=True)
@@ -75,23 +68,17 @@ class _Adopted:
 
 
 class Turns:
-    """What runs in one chat. Owns the task of the turn, those of stops and endings, and the conversation."""
+    """What runs in one chat. Owns the task of the turn, those of stops and endings, and the line to the backend."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
-        self._conversation: Conversation | None = None
+        self.line = Line(chat)
         self._run: _Run | None = None
         self._stops: set[asyncio.Task[None]] = set()
         """Backends that take in a stop, or close: the next turn waits for them."""
         self._endings: set[asyncio.Task[None]] = set()
         """Endings that are being written: the next message is written behind them."""
-        self._tellings: set[asyncio.Task[None]] = set()
-        """What the backend is told of changed settings, one after the other."""
         self._spent = 0.0
-        self._untold = False
-        """The open conversation has a memory of its own, and has not been told yet what was said before it began."""
-        self._behind: Behind | None = None
-        """What goes on behind the turns of the conversation."""
         self.journalled = False
         """A turn is accepted and has not ended: its actions go to the journal."""
         self._early: list[bytes] | None = None
@@ -108,14 +95,9 @@ class Turns:
         return adopted is None or adopted.stop is not None
 
     @property
-    def late(self) -> bool:
-        """The backend has begun a turn by itself, which is to be opened (B9)."""
-        return self._behind is not None and self._behind.waits
-
-    @property
     def busy(self) -> bool:
         """A turn runs, or something that the end of the conversation would end."""
-        return self.running or (self._behind is not None and self._behind.busy)
+        return self.running or self.line.busy
 
     def duration(self) -> int:
         """Milliseconds that the running turn has worked."""
@@ -214,7 +196,7 @@ class Turns:
             if run.sink.over:
                 if not isinstance(failure, TurnOver | asyncio.CancelledError):
                     log.exception("The agent of %s failed behind the end of its turn", self._chat.uri)
-            elif _cancelled_by_us():
+            elif cancelled_by_us():
                 error = interrupted(active["message"])  # the event loop ends
             else:
                 log.exception("The agent of %s failed", self._chat.uri)
@@ -239,80 +221,19 @@ class Turns:
             self._chat.go_on("started")
             await run.late.answer(run.sink)
             return
-        message = active["message"]
-        model = message.get("model") or {}
-        host = self._chat.session.host
-        blocks = await blocks_for(host, message)
-        commands = told_of_commands(history, active["id"])
-        history = for_the_agent(history)
-        said = prefaces(self._chat.record, history, active["id"])
-        for told in (commands, await told_before(host, history)):
-            for turn_id, words in told.items():
-                said[turn_id] = f"{said[turn_id]}\n\n{words}" if turn_id in said else words
-        conversation = await self._open(active["id"], history)
+        told = await gather(self._chat, active, history)
+        conversation = await self.line.open(active["id"], told.history)
         if run.sink.over:
             return  # stopped meanwhile: ends unsent (B2)
-        session = self._chat.session
+        work = self._chat.session.work
         run.sent = True
-        work = session.work
         if work is not None and (standing := work.preface(active["id"])):
-            said[active["id"]] = f"{standing}\n\n{said[active['id']]}" if active["id"] in said else standing
-        if self._untold:
-            self._untold = False
-            told_all = retold(history, said)
-            said[active["id"]] = f"{told_all}\n\n{said[active['id']]}" if active["id"] in said else told_all
+            told.ahead(standing)
+        if self.line.untold:
+            self.line.untold = False
+            told.all_of_it()
         self._chat.go_on("started")  # what waits to steer it can be handed over from here on
-        await conversation.send(
-            Prompt(
-                turn_id=active["id"],
-                text=message["text"],
-                blocks=blocks,
-                model=model.get("id"),
-                model_config=model.get("config") or {},
-                config=self._chat.session.config,
-                history=history,
-                prefaces=said,
-                so_far=active["responseParts"],
-                tools=self._tools(active),
-                approvals=session.approvals,
-            ),
-            run.sink,
-        )
-
-    def _tools(self, active: Json) -> Sequence[Tool]:
-        """What the turn offers: where one agent works for another, what that one's turn does."""
-        session = self._chat.session
-        if not session.takes_tools:
-            return ()
-        return session.host.tools.of_turn(self._chat, active) if session.work is None else session.work.tools
-
-    async def _open(self, turn_id: str, history: Sequence[Json]) -> Conversation:
-        if self._conversation is None:
-            session = self._chat.session
-            agent = session.agent
-            if agent is None:
-                raise TurnFailed(
-                    "noAgent",
-                    f"The agent {session.provider!r} is not on this server. Start a chat with another one.",
-                )
-            memory, record = self._chat.memory, self._chat.record
-            await memory.settle()
-            behind = Behind(self._chat)
-            self._conversation = await agent.open(
-                Start(
-                    session_id=session.id,
-                    chat=self._chat.uri,
-                    directories=session.paths_of(self._chat),
-                    config=session.config,
-                    memory=record.memory,
-                    at=record.at,
-                    fork=record.fork,
-                    host=behind,
-                )
-            )
-            self._behind = behind
-            self._untold = memory.opened(turn_id, history)
-        return self._conversation
+        await conversation.send(told.prompt(self._chat), run.sink)
 
     # ── end ──────────────────────────────────────────────────────────────────────────────────────────────────
     def _end(self, run: _Run, error: Json | None) -> None:
@@ -396,16 +317,6 @@ class Turns:
         """Write something down: the next message is written behind it."""
         self._own(self._endings, work)
 
-    def remembered(self) -> str | None:
-        """What the backend needs to go on with the open conversation; None when there is none, or it does not say."""
-        try:
-            return self._conversation.memory if self._conversation else None
-        except Exception:
-            log.exception(
-                "The agent of %s does not say what it needs to go on after a restart", self._chat.uri
-            )
-            return None
-
     async def _written(self) -> None:
         if self._endings:
             await asyncio.wait(tuple(self._endings))
@@ -427,49 +338,12 @@ class Turns:
     def _tell(self, run: _Run | None) -> None:
         """The backend is told of the stop."""
         if run is not None and run.task is not None:
-            self._own(self._stops, self._stop(run, run.task, self._conversation))
+            self._own(self._stops, self._stop(run, run.task, self.line.conversation))
         elif run is not None and run.adopted is not None and run.adopted.stop is not None:
-            self._own(self._stops, self._stop_adopted(run.adopted.stop))
-
-    async def _stop_adopted(self, stop: Callable[[], Awaitable[None]]) -> None:
-        try:
-            async with asyncio.timeout(_GRACE):
-                await stop()
-        except asyncio.CancelledError:
-            if _cancelled_by_us():
-                raise
-            # It waited for something that it had cancelled.
-        except Exception:
-            log.exception("What worked in %s may go on unseen: it did not take a stop", self._chat.uri)
+            self._own(self._stops, self.line.stop_adopted(run.adopted.stop))
 
     async def _stop(self, run: _Run, task: asyncio.Task[None], conversation: Conversation | None) -> None:
-        """Have the backend take in a stop. One that hangs is cancelled, and left behind if it hangs in that too."""
-        if conversation is None or not run.sent:
-            task.cancel()
-        else:
-            try:
-                async with asyncio.timeout(_GRACE):
-                    await conversation.stop(task)
-                    await asyncio.wait([task])
-            except asyncio.CancelledError:
-                if _cancelled_by_us():
-                    raise
-                # It waited for the task that it had cancelled.
-            except TimeoutError:
-                log.warning(
-                    "The agent of %s did not stop in %.0f s; its task is cancelled", self._chat.uri, _GRACE
-                )
-            except Exception:
-                log.exception("The agent of %s did not take a stop; its task is cancelled", self._chat.uri)
-            if not task.done():
-                task.cancel()
-        await asyncio.wait([task], timeout=_GRACE)
-        if not task.done():
-            log.error(
-                "The agent of %s does not end; the next turn begins a conversation anew", self._chat.uri
-            )
-            if self._conversation is conversation:
-                self._gone()
+        await self.line.stop(task, conversation, sent=run.sent)
         if self._chat.channel is not None:
             self._chat.waiting.stop_is_through()
 
@@ -519,72 +393,13 @@ class Turns:
 
     def _let_go(self) -> None:
         """The backend stops: the next turn opens a conversation where the record says (X1), or anew (X3)."""
-        conversation = self._gone()
+        conversation = self.line.gone()
         if conversation is not None:
-            self._own(self._stops, self._close(conversation, tuple(self._stops)))
+            self._own(self._stops, self.line.hang_up(conversation, tuple(self._stops)))
 
-    # ── steering ─────────────────────────────────────────────────────────────────────────────────────────────
     async def steer(self, message: Steering) -> bool:
         """Hand a message to the turn that runs; False when it cannot be taken yet (G1). Raises `SteeringRefused`."""
-        run, conversation = self._run, self._conversation
-        if run is None or conversation is None or not run.sent:
-            return False
-        return await self._ask(conversation.steer(message), "did not say whether it takes a steering message")
-
-    async def withdraw(self, message_id: str) -> bool:
-        """Take a message back from the backend; whether the model will not see it (G7)."""
-        if self._conversation is None:
-            return True
-        return await self._ask(self._conversation.withdraw(message_id), "did not say whether it gave one up")
-
-    def configured(self) -> None:
-        """The session's settings changed."""
-        self._own(self._tellings, self._configure(tuple(self._tellings)))
-
-    async def _configure(self, before: tuple[asyncio.Task[None], ...]) -> None:
-        if before:
-            await asyncio.wait(before)
-        conversation = self._conversation
-        if conversation is None:
-            return
-        try:
-            async with asyncio.timeout(_GRACE):
-                await conversation.configure(self._chat.session.config)
-        except Exception:
-            log.exception("The agent of %s heeds changed settings from its next turn on only", self._chat.uri)
-
-    def _gone(self) -> Conversation | None:
-        """There is no conversation any more, nor what went on behind its turns."""
-        self._chat.workers.end()
-        if self._behind is not None:
-            self._behind.close()
-        conversation, self._conversation, self._behind = self._conversation, None, None
-        return conversation
-
-    def take_late(self) -> tuple[Behind, Late]:
-        """The turn that the backend has begun by itself, to be opened, and where to put it back."""
-        assert self._behind is not None, "something waits there"
-        return self._behind, self._behind.take()
-
-    def runs_late(self, message_id: str) -> bool:
-        """Whether the backend runs this steering message behind the stop of its turn (B9)."""
-        return self.holds == message_id or (self._behind is not None and self._behind.has(message_id))
-
-    @property
-    def holds(self) -> str | None:
-        """The steering message that the backend has though its turn ended (Q6): it will run it, or has begun to."""
-        begun = self._behind.holds if self._behind is not None else None
-        return begun or (self._conversation.holds if self._conversation is not None else None)
-
-    async def _ask(self, answer: Coroutine[Any, Any, bool], failing: str) -> bool:
-        try:
-            async with asyncio.timeout(_GRACE):
-                return await answer
-        except SteeringRefused:
-            raise
-        except Exception:
-            log.exception("The agent of %s %s", self._chat.uri, failing)
-            return False
+        return self._run is not None and self._run.sent and await self.line.steer(message)
 
     # ── what it waits for ────────────────────────────────────────────────────────────────────────────────────
     def confirmed(self, call_id: str, confirmation: Confirmation) -> None:
@@ -627,35 +442,16 @@ class Turns:
             part = interrupted(self._chat.state["activeTurn"]["message"])
             end: Json = {"type": "chat/error", "turnId": turn_id, "duration": duration, "part": part}
             self.stop(lambda: self._chat.publish(end))
-        while tasks := self._stops | self._endings | self._tellings:
+        while tasks := self._stops | self._endings | self.line.tellings:
             await asyncio.wait(tasks)
-        conversation = self._gone()
+        conversation = self.line.gone()
         if conversation is not None:
-            await self._close(conversation, ())
-
-    async def _close(self, conversation: Conversation, before: tuple[asyncio.Task[None], ...]) -> None:
-        if before:
-            await asyncio.wait(before)
-        try:
-            async with asyncio.timeout(_GRACE):
-                await conversation.close()
-        except asyncio.CancelledError:
-            if _cancelled_by_us():
-                raise
-            # It waited for something that it had cancelled.
-        except Exception:
-            log.exception("The agent of %s did not close; what it holds may stay", self._chat.uri)
+            await self.line.hang_up(conversation)
 
     def _own(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-
-
-def _cancelled_by_us() -> bool:
-    """Whether the task that runs was itself asked to end, rather than something that it awaits."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _part_of(failure: TurnFailed) -> Json:

@@ -73,7 +73,7 @@ class Waiting:
     async def _removal(self, message_id: str) -> str | None:
         if message_id not in self._with_backend:
             return None
-        if await self._chat.turns.withdraw(message_id):
+        if await self._chat.turns.line.withdraw(message_id):
             self._held = None
             return None
         # It was read meanwhile, which took it out already; or the backend keeps it.
@@ -113,12 +113,12 @@ class Waiting:
     @property
     def _with_backend(self) -> tuple[str | None, str | None]:
         """The steering messages that the backend has: of the turn that runs, and of one that ended (Q6)."""
-        return self._held, self._chat.turns.holds
+        return self._held, self._chat.turns.line.holds
 
     async def go_on(self, cause: Cause) -> None:
         """Start or hand over what is to go now, if anything (Q2, G1). What cannot go stays where it is."""
-        held = (self._held if "activeTurn" in self._chat.state else None) or self._chat.turns.holds
-        step = next_step(self._chat.state, cause, held=held, late=self._chat.turns.late)
+        held = (self._held if "activeTurn" in self._chat.state else None) or self._chat.turns.line.holds
+        step = next_step(self._chat.state, cause, held=held, late=self._chat.turns.line.late)
         if isinstance(step, OpenLate):
             await self._open_late()
         elif isinstance(step, Start):
@@ -166,7 +166,7 @@ class Waiting:
 
     async def _open_late(self) -> None:
         """A turn that the backend has begun by itself (B9). One that cannot be opened now is tried again."""
-        behind, late = self._chat.turns.take_late()
+        behind, late = self._chat.turns.line.take_late()
         start: Json = {
             "type": "chat/turnStarted",
             "turnId": str(uuid.uuid4()),
@@ -226,7 +226,7 @@ class Waiting:
         if unread is None or self._chat.state.get("draft") is not None:
             return
         name = unread["id"]
-        runs = self._opens == name or self._chat.turns.runs_late(name)
+        runs = self._opens == name or self._chat.turns.line.runs_late(name)
         if runs or self.was_sent(name) or self.message(name) is not None:
             return
         self._chat.set_draft(unread["message"])

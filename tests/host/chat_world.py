@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from jupyter_ahp.host import connection, rewind, turns
+from jupyter_ahp.host import connection, line, rewind
 from jupyter_ahp.host.host import Host
 from jupyter_ahp.host.ports import (
     Capabilities,
@@ -360,7 +360,7 @@ class World:
         """`chance` says how long the disk takes for each write."""
         self._exits = ExitStack()
         self._exits.enter_context(simulated(self.loop, chance))
-        self._exits.enter_context(mock.patch.object(turns, "_GRACE", 5.0))  # an hour would cost as little
+        self._exits.enter_context(mock.patch.object(line, "_GRACE", 5.0))  # an hour would cost as little
         for limit, size in (("SOFT_LIMIT", 1_500), ("HARD_LIMIT", 12_000)):
             self._exits.enter_context(mock.patch.object(connection, limit, size))
         self._root = Path(self._exits.enter_context(tempfile.TemporaryDirectory()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ahp.host import turns
+from jupyter_ahp.host import line
 from jupyter_ahp.host.host import Host
 from jupyter_ahp.host.ports import Store
 from jupyter_ahp.store.files import FileStore
@@ -17,7 +17,7 @@ from tests.host.harness import ROOT, Failing, Scripted, WireClient, started
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that hangs in a stop is left behind soon."""
-    monkeypatch.setattr(turns, "_GRACE", 0.1)
+    monkeypatch.setattr(line, "_GRACE", 0.1)
 
 
 @pytest.fixture

@@ -287,7 +287,11 @@ def a_bomb(levels: int) -> Json:
         {"$schema": ["x"]},
         a_bomb(20),
         {"properties": {"text": {"type": "string", "pattern": "(a+)+$"}}},
-        {"properties": {"text": {}}, "patternProperties": {"(t|e|x|t|te)+$": {}}, "additionalProperties": False},
+        {
+            "properties": {"text": {}},
+            "patternProperties": {"(t|e|x|t|te)+$": {}},
+            "additionalProperties": False,
+        },
     ],
     ids=str,
 )

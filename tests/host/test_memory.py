@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_ahp.host import turns
+from jupyter_ahp.host import line
 from jupyter_ahp.host.memory import Held, forked, retold, rewound
 from jupyter_ahp.host.ports import Prompt, TurnFailed, TurnSink
 from jupyter_ahp.store.files import FileStore
@@ -26,7 +26,7 @@ unix = pytest.mark.skipif(os.name == "nt", reason="there are no terminals on Win
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_GRACE", 2.0)
+    monkeypatch.setattr(line, "_GRACE", 2.0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_ahp.host import connection as connection_module
-from jupyter_ahp.host import turns as turns_module
+from jupyter_ahp.host import line as line_module
 from jupyter_ahp.host.channels import ChatChannel
 from jupyter_ahp.host.ports import Json, Prompt, ToolCall, TurnFailed, TurnSink
 from jupyter_ahp.host.sink import ChatSink
@@ -412,6 +412,6 @@ def test_every_watcher_holds_what_the_pure_reducer_makes_of_it(steps: list[tuple
     with (
         mock.patch.object(connection_module, "SOFT_LIMIT", 1_500),
         mock.patch.object(connection_module, "HARD_LIMIT", 12_000),
-        mock.patch.object(turns_module, "_GRACE", 0.2),
+        mock.patch.object(line_module, "_GRACE", 0.2),
     ):
         asyncio.run(_live(steps))

@@ -58,7 +58,7 @@ async def test_in_a_tool(room: Room) -> None:
 async def test_one_that_does_not_take_it_in_is_ended_and_goes_on_with_its_memory(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_ahp.host.turns._GRACE", 0.5)
+    monkeypatch.setattr("jupyter_ahp.host.line._GRACE", 0.5)
     await room.say("!!text remember")
     await room.client.start(room.chat, '!!tool deaf {"seconds": 1000}\n!!text done')
     await room.until((room.folder / "deaf").exists)
