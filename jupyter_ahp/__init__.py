@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .client.attach import Text
+    from .client.attach import Data, Text
     from .client.errors import NeedsApproval, NoHost, Refused, TurnFailed
+    from .notebook.cells import Cell, last_error
     from .notebook.chat import AsyncChat, Chat, connect
     from .notebook.widget import ChatWidget
 
 __all__ = [
     "AsyncChat",
+    "Cell",
     "Chat",
     "ChatWidget",
     "Data",
@@ -35,10 +37,12 @@ __all__ = [
     "TurnFailed",
     "__version__",
     "connect",
+    "last_error",
 ]
 
 _HOMES = {
     "AsyncChat": "notebook.chat",
+    "Cell": "notebook.cells",
     "Chat": "notebook.chat",
     "ChatWidget": "notebook.widget",
     "Data": "client.attach",
@@ -48,6 +52,7 @@ _HOMES = {
     "Text": "client.attach",
     "TurnFailed": "client.errors",
     "connect": "notebook.chat",
+    "last_error": "notebook.cells",
 }
 
 

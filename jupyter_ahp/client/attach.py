@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,13 +28,17 @@ class Data:
     content_type: str | None = None
 
 
-Attachable: TypeAlias = str | os.PathLike[str] | Text | Data
-"""The path of a file or directory, `Text`, or `Data`."""
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Another chat of the same host: what it is called, and its URI."""
+
+    label: str
+    uri: str
 
 
-def items_of(attach: Attachable | Iterable[Attachable]) -> list[Attachable]:
-    """One, or several."""
-    return [attach] if isinstance(attach, str | os.PathLike | Text | Data) else list(attach)
+Attachable: TypeAlias = Any
+"""The path of a file or directory, the address of a page, the URI of a chat; `Text`, `Data`; or any Python object, of which
+`jupyter_ahp.client.objects` makes one of these."""
 
 
 def path_of(item: str | os.PathLike[str]) -> Path:
@@ -43,15 +46,16 @@ def path_of(item: str | os.PathLike[str]) -> Path:
     return Path(item).expanduser().absolute()
 
 
-def attachment(item: str | os.PathLike[str] | Text) -> Json:
-    """The AHP attachment. Raises `FileNotFoundError` for a path with nothing there, `TypeError` for what cannot be sent."""
+def attachment(item: str | os.PathLike[str] | Text | Pointer) -> Json:
+    """The AHP attachment. Raises `FileNotFoundError` for a path with nothing there."""
     if isinstance(item, Text):
         return {"type": "simple", "label": item.label, "modelRepresentation": item.text}
-    if not isinstance(item, str | os.PathLike):
-        raise TypeError(
-            f"A value of type {type(item).__name__} cannot be attached: give the path of a file, Text(label, text), "
-            "or Data(label, bytes)."
-        )
+    if isinstance(item, Pointer):
+        return {"type": "chat", "label": item.label, "resource": item.uri}
+    if isinstance(item, str) and item.startswith("ahp-chat:"):
+        return {"type": "chat", "label": "Chat", "resource": item}
+    if isinstance(item, str) and item.startswith(("https://", "http://")):
+        return {"type": "simple", "label": item, "modelRepresentation": f"A page that is meant: {item}"}
     path = path_of(item)
     if not path.exists():
         raise FileNotFoundError(

@@ -20,8 +20,9 @@ from urllib.parse import quote
 from ..protocol import uris
 from ..protocol.errors import NOT_FOUND, ProtocolError, invalid_params
 from ..protocol.meta import MAX_MESSAGE, UPLOADS
-from .attach import Attachable, Data, Text, attachment, described, items_of, path_of
+from .attach import Attachable, Data, Pointer, Text, attachment, described, path_of
 from .errors import Refused
+from .objects import Carried, carried, is_plain, items_of
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -50,17 +51,20 @@ class Files:
     async def carried(self, attach: Attachable | Iterable[Attachable]) -> list[Json]:
         """The attachments of a message, what is large among them uploaded.
 
-        Raises `FileNotFoundError` and `TypeError` as `attachment`, `OSError` for a file that cannot be read, `Refused`
+        Raises `FileNotFoundError` as `attachment`, what an object raises that cannot be drawn, `OSError` for a file that cannot be read, `Refused`
         when the host does not take it, `NoHost`.
         """
-        return [await self._carried(item) for item in items_of(attach)]
+        items = items_of(attach)
+        if not all(map(is_plain, items)):
+            items = await asyncio.to_thread(carried, items)
+        return [await self._carried(item) for item in items]
 
-    async def _carried(self, item: Attachable) -> Json:
+    async def _carried(self, item: Carried) -> Json:
         if isinstance(item, Data):
             return await self._data(item)
         found = attachment(item)
         size = found.get("sizeHint")
-        if isinstance(item, Text) or size is None:  # or a directory
+        if isinstance(item, Text | Pointer) or size is None:  # or a directory
             return found
         path = path_of(item)
         if not self._connection.near and size > LARGE and self._place is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, Literal, Self, TypeVar
 
-from .attach import Attachable
+from .attach import Attachable, Pointer
 from .attending import Policy
 from .background import background
 from .chat import AsyncChat
@@ -15,6 +15,7 @@ from .completing import Completion
 from .connection import Connection
 from .host import AnyHost, Host
 from .model import ChatSummary, Message, Origin, Part, Question, ToolCallPart, Turn
+from .objects import carried
 from .places import Kind
 from .progress import Progress
 from .show import Canvas, shown
@@ -149,7 +150,7 @@ class Chat:
         the chat can be used on. Raises `Refused` when the host does not start the turn, or somebody takes the message
         back.
         """
-        return self._wait(self.async_chat.send(text, attach, model=model, timeout=timeout))
+        return self._wait(self.async_chat.send(text, carried(attach), model=model, timeout=timeout))
 
     def stream(
         self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
@@ -159,7 +160,7 @@ class Chat:
         A reader who is slow gets fewer and larger steps. Leaving the loop before the end stops the turn. Waits for its
         turn, and raises, as `send` does.
         """
-        parts = self.async_chat.stream(text, attach, model=model)
+        parts = self.async_chat.stream(text, carried(attach), model=model)
 
         async def following() -> Part | None:
             return await anext(parts, None)
@@ -209,7 +210,7 @@ class Chat:
         While nothing runs, the first that waits starts at once. It is the host's from here on: it goes though this
         kernel may end. Raises `Refused`.
         """
-        return Waiting(self, self._run(self.async_chat.queue(text, attach, model=model)))
+        return Waiting(self, self._run(self.async_chat.queue(text, carried(attach), model=model)))
 
     def steer(self, text: str, attach: Attachable | Iterable[Attachable] = ()) -> Waiting:
         """Say something to the turn that runs, for the agent to read before its next step; do not wait.
@@ -219,7 +220,7 @@ class Chat:
         In the turn it is a `Steering` part, where it was read. One that comes too late becomes a turn of its own; a
         stop takes it back. Raises `Refused`, in the host's words, where the agent takes none, or another one waits.
         """
-        return Waiting(self, self._run(self.async_chat.steer(text, attach)))
+        return Waiting(self, self._run(self.async_chat.steer(text, carried(attach))))
 
     @property
     def waiting(self) -> list[Waiting]:
@@ -428,6 +429,9 @@ class Chat:
     def state(self) -> ChatState:
         """What it does: `waiting` for a person's answer, `failed` in its last turn, `offline` until the host is back."""
         return self.async_chat.state
+
+    def _ahp_attachments_(self) -> list[Pointer]:
+        return self.async_chat._ahp_attachments_()
 
     def __repr__(self) -> str:
         return repr(self.async_chat).replace(type(self.async_chat).__name__, type(self).__name__, 1)

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from ..protocol import status, uris
 from ..protocol.errors import ProtocolError
+from .attach import Pointer
 from .attending import Attendant, Policy, checked
 from .connection import Connection
 from .errors import NoHost, Refused
@@ -350,6 +351,10 @@ class Window:
                     if self._chat.ended is not None:
                         return
                     await changed.wait()
+
+    def _ahp_attachments_(self) -> list[Pointer]:
+        """What a message carries that this chat is attached to."""
+        return [Pointer(self.title or "Chat", self.uri)]
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_ahp import Chat, NoHost, Refused, TurnFailed, connect
+from jupyter_ahp import Chat, NoHost, Refused, TurnFailed
 from jupyter_ahp.client.background import background
 from jupyter_ahp.client.host import Host
 from jupyter_ahp.client.model import Markdown
+from jupyter_ahp.client.sync import connect
 from tests.client.fake_host import FakeHost, ThreadedHost
 
 ROOT = Path(__file__).parents[2]

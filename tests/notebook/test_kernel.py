@@ -78,6 +78,31 @@ async with AsyncChat("echo") as chat:
     assert kernel.printed(code) == "three 2\n"
 
 
+def test_cells_and_the_last_error_are_attached(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run("from jupyter_ahp import *")
+    ran = kernel.run("print('printed')\n6 * 7")
+    (number,) = [m["content"]["execution_count"] for m in ran if m["msg_type"] == "execute_input"]
+    said = kernel.printed(f"[said] = Cell({number})._ahp_attachments_(); print(said.text)")
+    assert "print('printed')\n6 * 7" in said
+    assert "It put out:\n\nprinted" in said
+    assert "It put out:\n\n42" in said
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        kernel.run("1 / 0")
+    told = "chat = Chat('echo'); turn = chat.send('Why?', last_error()); print(turn.message.attachments[0])"
+    assert "ZeroDivisionError: division by zero" in kernel.printed(told)
+    with pytest.raises(AssertionError, match=r"No cell \[999\] was run in this kernel"):
+        kernel.run("Cell(999)")
+
+    saved = notebook("x")
+    saved.cells[0]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "on disk"}]
+    (tmp_path / "saved.ipynb").write_text(json.dumps(saved))
+    kernel.run(f"import os; os.environ['JPY_SESSION_NAME'] = {str(tmp_path / 'saved.ipynb')!r}")
+    assert "on disk" in kernel.printed("print(Cell(id='cell-0')._ahp_attachments_()[0].text)")
+    with pytest.raises(AssertionError, match="has the id none; is it saved"):
+        kernel.run("Cell(id='none')")
+    kernel.run("del os.environ['JPY_SESSION_NAME']")
+
+
 def test_a_script_in_a_cell_finds_the_same_server(kernel: Kernel) -> None:
     code = """
 import subprocess, sys
