@@ -132,7 +132,7 @@ class Room:
     @property
     def conversation(self) -> ACPConversation:
         [session] = [one for one in self.host.sessions.values() if self.chat in one.chats]
-        conversation = session.chats[self.chat].turns._conversation
+        conversation = session.chats[self.chat].turns.line.conversation
         assert isinstance(conversation, ACPConversation)
         return conversation
 

@@ -19,7 +19,7 @@ from tests.mock_model import MockModel
 
 async def test_nothing_is_started_before_the_first_message(room: Room) -> None:
     [session] = room.host.sessions.values()
-    assert session.chats[room.chat].turns._conversation is None
+    assert session.chats[room.chat].turns.line.conversation is None
 
 
 async def test_killed_between_two_turns_it_is_started_again_with_its_memory(room: Room) -> None:

@@ -154,7 +154,7 @@ class Room:
     def pid(self) -> int:
         """The CLI of the chat."""
         session = next(iter(self.host.sessions.values()))
-        conversation: Any = session.chats[self.chat].turns._conversation
+        conversation: Any = session.chats[self.chat].turns.line.conversation
         pid: int = conversation._program.line.pid
         return pid
 
