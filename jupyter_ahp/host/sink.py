@@ -106,8 +106,9 @@ class ChatSink(TurnSink):
     def reasoning(self, text: str) -> None:
         self._stream("reasoning", "chat/reasoning", text)
 
-    def notice(self, text: str) -> None:
-        self._part({"kind": "systemNotification", "content": text})
+    def notice(self, text: str, *, meta: Json | None = None) -> None:
+        part: Json = {"kind": "systemNotification", "content": text}
+        self._part(part if meta is None else {**part, "_meta": meta})
 
     def resume_point(self, point: str) -> None:
         self._ended_at(_mended(point))

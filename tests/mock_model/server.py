@@ -108,6 +108,10 @@ class MockModel:
         self._calls = itertools.count(1)
         self.answers: dict[str, str] = {}
         """What is answered to a message without steps, word for word."""
+        self.refuses = ""
+        """A piece of text: messages that have it are answered with 400. "": none are."""
+        self.largest = 0
+        """Characters of the messages that a request may have; more are too long for the model. 0: any."""
         self.requests: list[Request] = []
         """Posts to a model, oldest first."""
 
@@ -263,6 +267,12 @@ class MockModel:
             return
         messages = request.body["messages"]
         last, calls = last_words(messages)
+        if self.largest and sum(len(text_of(each.get("content"))) for each in messages) > self.largest:
+            await reply.json(400, dialect.overflow())
+            return
+        if self.refuses and self.refuses in last:
+            await reply.json(400, {"error": {"message": "Not this.", "type": "invalid_request_error"}})
+            return
         said = self.answers.get(last) or default_answer(last, len(messages))
         steps = behind_calls(parse(last), calls) or [Step("text", said)]
         await self._play(steps, dialect, reply, messages, request.body)

@@ -24,6 +24,7 @@ from jupyter_ahp.agents.assistant.history import (
     fit,
     instructions,
     left_out,
+    merged,
     was_told,
 )
 from jupyter_ahp.agents.assistant.mcp.config import parse
@@ -218,7 +219,7 @@ class AssistantAgent(Agent):
             return
         key = self._environ.get(endpoint.key_variable) if endpoint.key_variable else None
         files = Files(workspace.directories)
-        said, count = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
+        told = await in_time(partial(conversation, prompt, vision=endpoint.vision), files)
         own = own_tools(workspace, prompt.approvals, commands=self.runs_commands)
         own += await servers.tools(prompt, sink)
         tools = all_of(own, prompt.tools)
@@ -229,8 +230,10 @@ class AssistantAgent(Agent):
             endpoint.base_url,
             key,
             instructions(INSTRUCTIONS + WITH_TOOLS + place_of(workspace), prompt) if tools else alone,
-            said,
-            count,
+            told.said,
+            len(told.own),
+            told.earlier,
+            told.summary,
             told=was_told(prompt),
             files=files,
             tools=tools,
@@ -246,6 +249,8 @@ class AssistantAgent(Agent):
                 instructions=instructions(standing, prompt),
                 said=[Said("user", task)],
                 own=1,
+                earlier=(),
+                summary=None,
                 told=True,
                 tally=Tally(worker, above=tally),
             )
@@ -273,7 +278,8 @@ class AssistantAgent(Agent):
         )
         system = instructions(local.INSTRUCTIONS, prompt)
         files = Files(directories, tokens=room // 2)
-        whole, own = await in_time(partial(conversation, prompt, vision=False), files)
+        told = await in_time(partial(conversation, prompt, vision=False), files)
+        whole, own = merged([told.summary, *told.said] if told.summary else told.said), len(told.own)
         said = fit(whole, room - estimated_tokens(system), own)
         if not said:
             raise TurnFailed(

@@ -76,6 +76,11 @@ def too_long(error: Failure) -> bool:
     )
 
 
+def refused(error: Failure) -> bool:
+    """Whether the server would not have the request, and would not have it the next time either."""
+    return isinstance(error, ModelRequestRejectedError)
+
+
 def takes_no_tools(error: Failure) -> bool:
     """Whether a request may have been turned down because it offered tools. Servers say so in many words."""
     return (

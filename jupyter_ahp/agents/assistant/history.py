@@ -25,12 +25,14 @@ from jupyter_ahp.agents.base import (
     blocks_of,
     steering_of,
 )
+from jupyter_ahp.protocol.meta import SUMMARY
 
 GO_ON: Final = (
     "Your answer above was cut off before its end. Go on exactly where it stopped, with nothing before it: "
     "do not begin again, and do not repeat what is there."
 )
 STOPPED: Final = "[The answer was stopped here.]"
+SUMMARISED: Final = "What was said before this is left out. This is a summary of it, which you wrote:"
 LEFT_OUT: Final = "it no longer sees the beginning of this chat."
 
 
@@ -70,6 +72,10 @@ class Call:
     """The last one is the user's, or has calls, whose results are the model's to go on from."""
     own: int = 1
     """How many of them, at the end, are this turn's: those are never left out."""
+    earlier: Sequence[Earlier] = ()
+    """What the others were made from, turn by turn."""
+    summary: Said | None = None
+    """Of what was said before them."""
     told: bool = False
     """The person knows that the beginning of this chat is left out."""
     max_tokens: int | None = None
@@ -84,24 +90,73 @@ class Call:
     """Where its usage is added up; None: in one of its own."""
 
 
-def conversation(prompt: Prompt, files: Files, *, vision: bool) -> tuple[list[Said], int]:
-    """Everything for one request: earlier turns, this turn's message, what it has so far. How much of it is this turn's.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What was said in an ended turn."""
+
+    turn_id: str
+    said: Sequence[Said]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Everything for one request."""
+
+    summary: Said | None
+    """Of what was said before the others."""
+    earlier: Sequence[Earlier]
+    own: Sequence[Said]
+    """This turn's message, and what it has so far."""
+
+    @property
+    def said(self) -> list[Said]:
+        """The speakers alternate, beginning and ending with the user, or with calls; empty messages are left out."""
+        return merged([*(one for turn in self.earlier for one in turn.said), *self.own])
+
+
+def conversation(prompt: Prompt, files: Files, *, vision: bool) -> Told:
+    """Earlier turns, this turn's message, what it has so far.
 
     What the host has to say on an earlier turn stands ahead of that turn's message (B3); on this turn, it is
-    `instructions`' matter. The speakers alternate, beginning and ending with the user; empty messages are left out.
-    The files that were attached are read now, whatever they were then: this turn's first, then those of earlier turns,
-    back from the newest, while there is room. Raises `TurnFailed` when there is nothing in this turn's message.
+    `instructions`' matter. Turns of which there is a summary are told by that. The files that were attached are read now,
+    whatever they were then: this turn's first, then those of earlier turns, back from the newest, while there is room.
+    Raises `TurnFailed` when there is nothing in this turn's message.
     """
     own = [user_said(prompt.text, files.shown(prompt.blocks), vision=vision)]
     own += _answer(prompt.so_far, files, vision=vision)
     if own[-1].role == "assistant" and not own[-1].calls:
         own.append(Said("user", GO_ON))
-    if not _merged(own):
+    own = merged(own)
+    if not own:
         raise TurnFailed("empty", "There is nothing in this message. Write something.")
+    summary, history = _summarised(prompt)
     room = Room()
-    earlier = [_of_turn(turn, prompt, files, room, vision=vision) for turn in reversed(prompt.history)]
-    said = [one for turn in reversed(earlier) for one in turn]
-    return _merged([*said, *own]), len(_merged(own))
+    earlier = [
+        Earlier(turn["id"], _of_turn(turn, prompt, files, room, vision=vision)) for turn in reversed(history)
+    ]
+    earlier.reverse()
+    return Told(summary, earlier, own)
+
+
+def summary_said(text: str) -> Said:
+    """A summary, as the model is told it."""
+    return Said("user", f"[{SUMMARISED}]\n\n{text}")
+
+
+def _summarised(prompt: Prompt) -> tuple[Said | None, Sequence[Json]]:
+    """The newest summary, and the turns that it does not have. One whose turns are not there is none."""
+    for parts in (prompt.so_far, *(turn.get("responseParts") for turn in reversed(prompt.history))):
+        for part in reversed(parts or ()):
+            summary = (
+                (part.get("_meta") or {}).get(SUMMARY) if part.get("kind") == "systemNotification" else None
+            )
+            if not isinstance(summary, dict):
+                continue
+            through = summary.get("through")
+            for at, turn in enumerate(prompt.history):
+                if turn["id"] == through:
+                    return summary_said(str(summary.get("text", ""))), prompt.history[at + 1 :]
+    return None, prompt.history
 
 
 def _of_turn(turn: Json, prompt: Prompt, files: Files, room: Room, *, vision: bool) -> list[Said]:
@@ -186,7 +241,8 @@ def _longest_fence(text: str) -> int:
     return longest
 
 
-def _merged(said: Sequence[Said]) -> list[Said]:
+def merged(said: Sequence[Said]) -> list[Said]:
+    """Without what is empty, and in one piece what one side said in several."""
     merged: list[Said] = []
     for one in said:
         if one.is_empty:
@@ -221,7 +277,7 @@ def left_out(model: str, said: Sequence[Said], kept: Sequence[Said]) -> str:
     tokens = all_tokens(said)
     return (
         f"This chat is longer than {model} can read: {LEFT_OUT} "
-        f"Left out: {count} of {len(said)} messages, about {_round(tokens - all_tokens(kept))} of {_round(tokens)} tokens."
+        f"Left out: {count} of {len(said)} messages, about {rounded(tokens - all_tokens(kept))} of {rounded(tokens)} tokens."
     )
 
 
@@ -237,5 +293,6 @@ def all_tokens(said: Sequence[Said]) -> int:
     return sum(one.tokens for one in said)
 
 
-def _round(number: int) -> str:
+def rounded(number: int) -> str:
+    """For people, who are to take no estimate for a measurement."""
     return f"{int(float(f'{number:.2g}')):,}"

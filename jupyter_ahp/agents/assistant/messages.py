@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
+    ModelResponsePart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -17,8 +20,10 @@ from pydantic_ai.messages import (
 )
 
 from jupyter_ahp.agents.assistant.history import Said
-from jupyter_ahp.agents.assistant.sizes import shortened
+from jupyter_ahp.agents.assistant.sizes import estimated_tokens, shortened
 
+_SHORT = 2_000
+"""Characters of what a tool said that are left when there is no room for more."""
 _IN_WORDS = 300
 """Characters told of a call's result to a model that takes no tools."""
 
@@ -37,6 +42,46 @@ def _messages(said: Said, tools: bool) -> list[ModelMessage]:
     answer += [ToolCallPart(call.name, call.arguments, call.id) for call in said.calls]
     results = [ToolReturnPart(call.name, call.result, call.id) for call in said.calls]
     return [ModelResponse(parts=answer), *([ModelRequest(parts=results)] if results else [])]
+
+
+def size_of(messages: Sequence[ModelMessage]) -> int:
+    """About how many tokens they take, without their images."""
+    return sum(
+        estimated_tokens(text) for message in messages for part in message.parts for text in _texts(part)
+    )
+
+
+def _texts(part: ModelRequestPart | ModelResponsePart) -> list[str]:
+    match part:
+        case ToolCallPart(tool_name=name):
+            return [f"{name} {part.args_as_json_str()}"]
+        case UserPromptPart(content=content) | ToolReturnPart(content=content) if not isinstance(
+            content, str
+        ):
+            return [each for each in content if isinstance(each, str)] if isinstance(content, list) else []
+        case _:
+            content = getattr(part, "content", "")
+            return [content] if isinstance(content, str) else []
+
+
+def with_short_results(messages: Sequence[ModelMessage]) -> list[ModelMessage] | None:
+    """With what tools said cut to its beginning and end; None if all of that is short."""
+    changed = False
+    short: list[ModelMessage] = []
+    for message in messages:
+        parts = []
+        for part in message.parts if isinstance(message, ModelRequest) else ():
+            if (
+                isinstance(part, ToolReturnPart)
+                and isinstance(part.content, str)
+                and len(part.content) > _SHORT
+            ):
+                text = shortened(part.content, _SHORT)
+                part = ToolReturnPart(part.tool_name, text, part.tool_call_id, outcome=part.outcome)
+                changed = True
+            parts.append(part)
+        short.append(replace(message, parts=parts) if isinstance(message, ModelRequest) else message)
+    return short if changed else None
 
 
 def content_of(said: Said) -> str | list[UserContent]:

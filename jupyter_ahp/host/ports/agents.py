@@ -326,8 +326,8 @@ class TurnSink(ABC):
         """Append to the reasoning; opens a part when the last one is not reasoning."""
 
     @abstractmethod
-    def notice(self, text: str) -> None:
-        """A line from the system in the turn, such as a compaction (T9)."""
+    def notice(self, text: str, *, meta: Json | None = None) -> None:
+        """A line from the system in the turn, such as a compaction (T9). `meta` is kept with it (`_meta`)."""
 
     @abstractmethod
     def activity(self, text: str | None) -> None:
