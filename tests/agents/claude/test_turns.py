@@ -212,7 +212,7 @@ async def test_a_plan_is_approved_and_the_mode_changes(
 
 async def test_a_changed_mode_is_heeded_in_the_turn_that_runs(room: Room) -> None:
     await room.begin(
-        f'one\n!!tool Bash {{"command":"sleep 1"}}\n!!tool Write {{"file_path":"{room.work}/a.txt","content":"x"}}\n!!text done'
+        f'one\n!!tool Bash {{"command":"sleep 2"}}\n!!tool Write {{"file_path":"{room.work}/a.txt","content":"x"}}\n!!text done'
     )
     await room.call("running")
     await room.client.do(SESSION, "session/configChanged", config={"permissionMode": "acceptEdits"})

@@ -82,7 +82,7 @@ async def test_a_stop_ends_the_workers_of_its_turn(room: Room) -> None:
 
 
 async def test_a_background_worker_outlives_its_turn_and_comes_back_in_one_of_its_own(room: Room) -> None:
-    prompt = "look\n!!delay 1.5\n!!text found"
+    prompt = "look\n!!delay 2.5\n!!text found"
     await room.begin(f"one\n{agent(prompt, background=True)}\n!!text started")
     await room.see(lambda: room.client.state(room.chat)["turns"])
     assert [work["kind"] for work in room.client.state(room.chat)["backgroundWork"]] == ["subagent"]
@@ -157,12 +157,12 @@ async def test_a_background_worker_is_stopped_by_itself(room: Room) -> None:
 
 async def test_a_command_in_the_background_is_listed(room: Room) -> None:
     command = (
-        '!!tool Bash {"command":"sleep 1.5; echo hi","run_in_background":true,"description":"Wait a little"}'
+        '!!tool Bash {"command":"sleep 2.5; echo hi","run_in_background":true,"description":"Wait a little"}'
     )
     await room.begin(f"one\n{command}\n!!text started")
     await room.see(lambda: room.client.state(room.chat).get("backgroundWork"))
     [work] = room.client.state(room.chat)["backgroundWork"]
-    assert (work["kind"], work["command"]) == ("shell", "sleep 1.5; echo hi")
+    assert (work["kind"], work["command"]) == ("shell", "sleep 2.5; echo hi")
     first, second = await room.ended(2)
 
     assert said(first) == "started"
