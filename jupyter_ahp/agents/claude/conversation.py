@@ -85,6 +85,7 @@ class ClaudeConversation(Conversation):
         """Messages that were shown: after a compaction the CLI says some again."""
         self._tools: dict[str, Tool] = {}
         self._approvals = Approvals()
+        self._closed = False
         self._idle: asyncio.TimerHandle | None = None
         self._resting: asyncio.Task[None] | None = None
 
@@ -391,6 +392,8 @@ class ClaudeConversation(Conversation):
     def _rest(self) -> None:
         """Nothing is asked of it: it is closed after a while."""
         self._wake()
+        if self._closed:
+            return
         loop = asyncio.get_running_loop()
         self._idle = loop.call_later(self._settings.idle_seconds, self._tired)
 
@@ -404,6 +407,7 @@ class ClaudeConversation(Conversation):
             self._resting = asyncio.create_task(self._hang_up())
 
     async def close(self) -> None:
+        self._closed = True
         self._wake()
         runs, self._runs = self._runs, []
         for run in runs:
