@@ -22,6 +22,7 @@ from acp.schema import (
 )
 
 from jupyter_ahp.agents.base import Json, ToolCall, TurnSink
+from jupyter_ahp.protocol.meta import COST
 
 from .content import text_content
 
@@ -59,7 +60,7 @@ class Reporter:
             case AgentPlanUpdate(entries=entries):
                 self._show_plan(entries)
             case UsageUpdate(used=used, size=size, cost=cost):
-                spent = {"cost": {"amount": cost.amount, "currency": cost.currency}} if cost else {}
+                spent = {COST: {"amount": cost.amount, "currency": cost.currency}} if cost else {}
                 self._used = {"contextTokens": used, "contextWindow": size, **spent}
                 self.sink.usage(meta=self._used)
             case _:

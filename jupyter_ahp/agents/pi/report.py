@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from jupyter_ahp.agents.base import Json, ToolCall, TurnSink
+from jupyter_ahp.protocol.meta import COST
 
 from .tools import content_of, meta_of, title_of
 
@@ -110,7 +111,7 @@ class Report:
         if any(self._used.values()):
             meta: Json = {"cacheWriteTokens": self._used["cacheWrite"]} if self._used["cacheWrite"] else {}
             if self._cost:
-                meta["cost"] = self._cost
+                meta[COST] = {"amount": round(self._cost, 6), "currency": "USD"}
             self.sink.usage(
                 input_tokens=self._used["input"] + self._used["cacheRead"] + self._used["cacheWrite"],
                 output_tokens=self._used["output"],

@@ -14,7 +14,8 @@ import type {
   Message,
   Meta,
   SystemNotificationPart,
-  Turn
+  Turn,
+  UsageInfo
 } from './types';
 
 const UNDO = 'jupyter-ahp.undo';
@@ -25,6 +26,7 @@ const ROLE = 'jupyter-ahp.role';
 const LIMIT = 'jupyter-ahp.attachmentLimit';
 const MAX_MESSAGE = 'jupyter-ahp.maxMessageBytes';
 const UPLOADS = 'jupyter-ahp.uploads';
+const COST = 'jupyter-ahp.cost';
 const UNREADABLE = 'jupyter-ahp.unreadable';
 
 /** For the `_meta` of a change to what waits: the queue is tidied, and nothing starts for it. */
@@ -106,6 +108,18 @@ export function waitedAs(id: string): Meta {
 export function steeringOf(part: SystemNotificationPart): Message | undefined {
   const said = record(part._meta?.[STEERING]);
   return typeof said?.['text'] === 'string' ? (said as unknown as Message) : undefined;
+}
+
+/** What a turn cost, where its agent says it. */
+export function costOf(
+  usage: UsageInfo | undefined
+): { readonly amount: number; readonly currency: string } | undefined {
+  const said = record(usage?._meta?.[COST]);
+  const amount = said?.['amount'];
+  const currency = said?.['currency'];
+  return typeof amount === 'number' && typeof currency === 'string' && /^[A-Z]{3}$/.test(currency)
+    ? { amount, currency }
+    : undefined;
 }
 
 /** Whether an agent takes words while it works. */

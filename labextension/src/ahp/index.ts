@@ -3,6 +3,7 @@
 export type * from './actions';
 export {
   attachmentLimit,
+  costOf,
   grantsOf,
   HOLD,
   roleOf,
@@ -10,8 +11,8 @@ export {
   steeringOf,
   takesSteering,
   undoable,
-  waitedAs,
-  type Unreadable
+  type Unreadable,
+  waitedAs
 } from './beyond';
 export { SessionCatalogue, type SessionList } from './catalogue';
 export type { ChannelView, PendingAction } from './channel';

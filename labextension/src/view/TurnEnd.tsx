@@ -1,7 +1,7 @@
 import React, { useRef, useState } from 'react';
-import type { Turn } from '../ahp';
+import { costOf, type Turn } from '../ahp';
 import { CopyButton } from './CopyButton';
-import { duration, tokens } from './format';
+import { duration, money, tokens } from './format';
 import { useView } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
@@ -34,7 +34,7 @@ interface Props {
  */
 export function TurnEnd(props: Props): React.ReactElement {
   const { host } = useView();
-  const { words } = host;
+  const { words, locale } = host;
   const { t } = words;
   const { turn, number, agent, actions, onRetry } = props;
   const [menu, setMenu] = useState<'up' | 'down'>();
@@ -68,6 +68,10 @@ export function TurnEnd(props: Props): React.ReactElement {
     reported = t('%1 tokens in, %2 out, as reported', usage.inputTokens, usage.outputTokens);
   } else if (usage?.outputTokens !== undefined) {
     facts.push([t('%1 out', tokens(usage.outputTokens)), true]);
+  }
+  const cost = costOf(usage);
+  if (cost) {
+    facts.push([money(cost.amount, cost.currency, locale), true]);
   }
   const answer = answerOf(turn);
   const { edit, fork, rewind, aside } = actions;
@@ -168,6 +172,7 @@ function TurnDetails(props: {
   const { t } = words;
   const { turn, agent, model } = props;
   const { usage } = turn;
+  const cost = costOf(usage);
   const started = turn.startedAt ? new Date(turn.startedAt) : undefined;
   const facts: readonly [string, string | undefined][] = [
     [t('Agent'), agent],
@@ -177,6 +182,7 @@ function TurnDetails(props: {
     [t('Tokens in'), usage?.inputTokens?.toLocaleString(locale)],
     [t('Of these cached'), usage?.cacheReadTokens?.toLocaleString(locale)],
     [t('Tokens out'), usage?.outputTokens?.toLocaleString(locale)],
+    [t('Cost'), cost && money(cost.amount, cost.currency, locale)],
     [t('Turn'), turn.id]
   ];
   return (

@@ -26,6 +26,16 @@ export function tokens(count: number): string {
   return `${value < 99.95 ? value.toFixed(1) : Math.round(value)}${unit}`;
 }
 
+/** "$0.0123", "€2.50": to a hundredth of a cent where it is little. */
+export function money(amount: number, currency: string, locale?: string): string {
+  return amount.toLocaleString(locale, {
+    style: 'currency',
+    currency,
+    minimumFractionDigits: 2,
+    maximumFractionDigits: Math.abs(amount) < 1 ? 4 : 2
+  });
+}
+
 /** "812 B", "4.1 MB". */
 export function bytes(count: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];

@@ -23,7 +23,7 @@ async def test_an_answer_streams_with_its_reasoning_and_what_was_used(room: Room
     assert room.client.kinds(room.chat).count("chat/delta") == 3
     assert turn["state"] == "complete"
     assert turn["usage"]["outputTokens"] == 6
-    assert turn["usage"]["_meta"]["cost"] == {"amount": 0.5, "currency": "USD"}
+    assert turn["usage"]["_meta"]["jupyter-ahp.cost"] == {"amount": 0.5, "currency": "USD"}
     assert "activity" not in room.client.state(room.chat)
 
 

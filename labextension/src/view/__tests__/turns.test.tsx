@@ -192,6 +192,17 @@ describe('a turn', () => {
     expect(facts.textContent).toContain('gpt-5-mini');
     expect(facts.textContent).toContain('12,410');
     expect(facts.textContent).not.toContain('Tokens out');
+    expect(facts.textContent).not.toContain('Cost');
+  });
+
+  it('says what a turn cost where its agent does', async () => {
+    const cost = { amount: 0.0123, currency: 'USD' };
+    await show({
+      turns: [turn('t1', 'one', 'x', { usage: { _meta: { 'jupyter-ahp.cost': cost } } })]
+    });
+    expect(article('Turn 1').querySelector('footer')!.textContent).toContain('$0.0123');
+    choose(1, 'Details');
+    expect(article('Turn 1').querySelector('dl')!.textContent).toContain('Cost$0.0123');
   });
 
   it('offers only what the agent can do, where there is a place for it', async () => {
