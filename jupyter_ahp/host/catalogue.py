@@ -20,7 +20,8 @@ from ..protocol import status, uris
 from ..protocol.errors import INTERNAL_ERROR, ProtocolError
 from ..protocol.times import parse_ms
 from . import clock
-from .chat import Refused, empty_summary
+from .arrivals import Refused
+from .chat import empty_summary
 from .ports import (
     RESUME_POINT,
     Agent,

@@ -8,37 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..protocol import status
 from ..protocol.commands import command_of
 from ..protocol.errors import (
     INTERNAL_ERROR,
-    INVALID_REQUEST,
     ProtocolError,
     channel_not_found,
     invalid_params,
 )
-from ..protocol.meta import CLIENT, PENDING_ID, SENDER, SENDER_NAME, ran_command, runs_here
+from ..protocol.meta import CLIENT, PENDING_ID, ran_command, runs_here
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
+from .answers import Answers
+from .arrivals import Arrival, Occasion, Refused, is_duration, origin_of, stamp
 from .channels import ChatChannel
-from .clienttools import content_problem, not_its_call, result_problem
 from .commands import marked
 from .envelope import STREAMED, Envelope
 from .events import CALL_ENDS
-from .inputs import find_call, find_request, missing_answers
 from .memory import Memory
 from .pending import Cause, can_resume
-from .ports import Answer, ChatRecord, Confirmation, Json, StoreError
+from .ports import ChatRecord, Json, StoreError
 from .recovery import restore
 from .references import MAY_READ, points_at_chats
+from .rewinding import Rewinding
 from .saver import Saver
 from .snapshots import Snapshots
 from .titles import title_of, title_of_command
@@ -64,30 +62,6 @@ _OF_PEOPLE = {"chat/turnStarted", "chat/turnResume", "chat/pendingMessageSet"}
 STOPPED = "The turn that this was to steer was stopped. Send it as a message of its own."
 
 
-class Refused(Exception):
-    """An action that the host will not act on; the words go to its sender (T7)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    """An action, in the order in which it came."""
-
-    sender: Connection
-    client_seq: int
-    action: Json
-    during: str | None
-    """The turn that ran then."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Occasion:
-    """Something behind which a waiting message may start, in the inbox behind what arrived before it."""
-
-    cause: Cause
-    turnings: int
-    """What `Chat._turnings` was then."""
-
-
 class Chat:
     """Known by its summary in the session; its turns are read when somebody needs them."""
 
@@ -107,7 +81,9 @@ class Chat:
         """When it was last asked for, or busy."""
         self._loading = asyncio.Lock()
         self.waiting = Waiting(self)
-        self._inbox: asyncio.Queue[_Arrival | _Occasion] = asyncio.Queue()
+        self.answers = Answers(self)
+        self.rewinding = Rewinding(self)
+        self._inbox: asyncio.Queue[Arrival | Occasion] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._first: asyncio.Task[None] | None = None
         """What the chat was made with, on its way."""
@@ -128,19 +104,19 @@ class Chat:
             "chat/turnStarted": self._turn_started,
             "chat/turnResume": self._turn_resumed,
             "chat/turnCancelled": self._turn_cancelled,
-            "chat/toolCallConfirmed": self._call_confirmed,
-            "chat/toolCallComplete": self._client_says,
-            "chat/toolCallContentChanged": self._client_says,
-            "chat/toolCallResultConfirmed": self._result_confirmed,
-            "chat/inputAnswerChanged": self._answer_changed,
-            "chat/inputCompleted": self._input_completed,
+            "chat/toolCallConfirmed": self.answers.call_confirmed,
+            "chat/toolCallComplete": self.answers.client_says,
+            "chat/toolCallContentChanged": self.answers.client_says,
+            "chat/toolCallResultConfirmed": self.answers.result_confirmed,
+            "chat/inputAnswerChanged": self.answers.answer_changed,
+            "chat/inputCompleted": self.answers.input_completed,
             "chat/draftChanged": self._draft_changed,
             "chat/isReadChanged": self._mark_changed,
             "chat/isArchivedChanged": self._mark_changed,
             "chat/pendingMessageSet": self._pending_set,
             "chat/pendingMessageRemoved": self._pending_changed,
             "chat/queuedMessagesReordered": self._pending_changed,
-            "chat/truncated": self._truncated,
+            "chat/truncated": self.rewinding.truncated,
             "session/titleChanged": self._title_changed,
         }
 
@@ -244,7 +220,7 @@ class Chat:
             self._offering = self.waiting.offers
         if self._offering and not self._offered:
             self._offered = True
-            self._put(_Occasion("reported", self._turnings))
+            self._put(Occasion("reported", self._turnings))
         if self.session.work is not None:
             self.session.work.said(self, action)
         return envelope
@@ -260,14 +236,14 @@ class Chat:
         A stop of the turn that runs does not wait behind a message whose attachments are still being fetched.
         """
         if action["type"] == "chat/turnCancelled":
-            if not _is_duration(action.get("duration")):
+            if not is_duration(action.get("duration")):
                 action["duration"] = self.turns.duration()
             runs = self.turns.running and self._runs
             is_sound = runs and runs == action.get("turnId") and rejection(action, "chat") is None
             if is_sound and self.turns.can_stop:
                 self._stop(sender, client_seq, action)
                 return
-        self._put(_Arrival(sender, client_seq, action, self._runs))
+        self._put(Arrival(sender, client_seq, action, self._runs))
 
     @property
     def _runs(self) -> str | None:
@@ -276,9 +252,9 @@ class Chat:
 
     def go_on(self, cause: Cause) -> None:
         """Something happened behind which a waiting message may start, once what arrived before is admitted."""
-        self._put(_Occasion(cause, self._turnings))
+        self._put(Occasion(cause, self._turnings))
 
-    def _put(self, item: _Arrival | _Occasion) -> None:
+    def _put(self, item: Arrival | Occasion) -> None:
         if self._closed:
             return  # on no channel any more (AHP 1.8)
         self._inbox.put_nowait(item)
@@ -290,7 +266,7 @@ class Chat:
             while not self._inbox.empty() and not self._closed:
                 item = self._inbox.get_nowait()
                 async with self._admitting:
-                    if isinstance(item, _Arrival):
+                    if isinstance(item, Arrival):
                         self._during = item.during
                         await self._answer(item.sender, item.client_seq, item.action)
                     else:
@@ -298,7 +274,7 @@ class Chat:
         finally:
             self._worker = None
 
-    async def _go_on(self, occasion: _Occasion) -> None:
+    async def _go_on(self, occasion: Occasion) -> None:
         if occasion.cause == "reported":
             self._offered = False
         # What has turned since is behind it now: a stop in between, say, starts nothing (Q4).
@@ -343,8 +319,8 @@ class Chat:
         """For whoever changes it in its own order, in nobody's name: held meanwhile."""
         return self._admitting
 
-    def _echo(self, sender: Connection, client_seq: int, action: Json) -> None:
-        sender.took(client_seq, self.publish(action, _origin(sender, client_seq)))
+    def echo(self, sender: Connection, client_seq: int, action: Json) -> None:
+        sender.took(client_seq, self.publish(action, origin_of(sender, client_seq)))
 
     # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────
     async def _turn_started(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -354,12 +330,12 @@ class Chat:
             waits = self.waiting.message(action["queuedMessageId"])
             if waits is None:
                 raise Refused("This message does not wait any more.")
-            started = await self.begin({**action, "message": waits}, _origin(sender, client_seq))
+            started = await self.begin({**action, "message": waits}, origin_of(sender, client_seq))
             sender.took(client_seq, started)
             self.waiting.keep()
             return
         async with self._settled(sender, action) as settled:
-            sender.took(client_seq, await self.begin(settled, _origin(sender, client_seq)))
+            sender.took(client_seq, await self.begin(settled, origin_of(sender, client_seq)))
 
     @asynccontextmanager
     async def _settled(self, sender: Connection, action: Json) -> AsyncIterator[Json]:
@@ -432,7 +408,7 @@ class Chat:
         plugin = extensions.commands.named_in(text) if command is None and for_the_host else None
         message = marked(action["message"], command is not None, plugin)
         action = {**action, "message": message}
-        await self._give_up_cut()
+        await self.rewinding.give_up()
         await self.turns.accept(
             {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
         )
@@ -460,7 +436,7 @@ class Chat:
             raise Refused("Only the chat's last turn can be resumed, when it failed.")
         if not can_resume(state):
             raise Refused("This turn cannot be resumed. Send the message again.")
-        await self._resume(lambda: self._echo(sender, client_seq, action))
+        await self._resume(lambda: self.echo(sender, client_seq, action))
 
     async def resume_last(self) -> None:
         """The last turn, which can be resumed, goes on in nobody's name; `admitting` is held. Raises `StoreError`."""
@@ -470,7 +446,7 @@ class Chat:
     async def _resume(self, say: Callable[[], object]) -> None:
         state = self.state
         last = state["turns"][-1]
-        await self._give_up_cut()
+        await self.rewinding.give_up()
         await self.turns.accept(
             {
                 "id": last["id"],
@@ -481,7 +457,7 @@ class Chat:
             },
             spent=last.get("duration", 0),
         )
-        self._show(last["id"])
+        self.show(last["id"])
         say()
         self.turns.run()
 
@@ -497,7 +473,7 @@ class Chat:
         """A person's stop of the turn that runs, in one tick: said, and what steered it taken out (G6)."""
 
         def say() -> None:
-            self._echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
+            self.echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
             self.waiting.stopped()
 
         self._stopped = action["turnId"]
@@ -517,73 +493,7 @@ class Chat:
         self._stopped = turn_id
         self.turns.stop(say)
 
-    async def _truncated(self, sender: Connection, client_seq: int, action: Json) -> None:
-        """X1 to X4: who is handed its history by the host is handed the turns that are left; see `memory` for others."""
-        keep = action.get("turnId")
-        if keep is not None and not any(turn["id"] == keep for turn in self.state["turns"]):
-            self._echo(sender, client_seq, action)  # changes nothing (AHP 4.7)
-            return
-        if not self.turns.can_stop:
-            raise Refused(NO_STOP)
-
-        def say() -> None:
-            if keep is not None:
-                self._show(keep)
-            meta = {**(action.get("_meta") or {}), **rewind.offer(self.record)}
-            self._echo(sender, client_seq, {**action, "_meta": meta} if meta else action)
-
-        await self._cut(keep, say)
-
-    async def cut_back(self, keep: str) -> None:
-        """Drop the turns behind this one in nobody's name; `admitting` is held. Raises `StoreError`."""
-        await self._cut(keep, lambda: self.publish({"type": "chat/truncated", "turnId": keep}))
-
-    async def _cut(self, keep: str | None, say: Callable[[], object]) -> None:
-        try:
-            await self.turns.truncate(keep, say)
-        finally:
-            self.waiting.given_back()  # what ran, ran out of it
-            self.workers.turns_left(turn["id"] for turn in self.state["turns"])
-            self.go_on("stopped")  # what the backend has begun by itself waited for what ran
-
-    async def _give_up_cut(self) -> None:
-        """A turn is about to begin, behind which what was cut cannot come back. Raises `StoreError`: then it still can."""
-        meta = self.record.meta
-        if rewind.cut(self.record):
-            self.record.meta = rewind.given_up(self.record)
-            try:
-                await self.saver.now()
-            except StoreError:
-                self.record.meta = meta
-                raise
-
-    async def undo_rewind(self) -> int:
-        """Bring back what the last rewind cut, for everyone; how many turns. Raises `ProtocolError`."""
-        await self.loaded()
-        async with self._admitting:
-            turns = rewind.cut(self.record)
-            if self.session.read_only is not None:
-                raise ProtocolError(INVALID_REQUEST, self.session.read_only)
-            if "activeTurn" in self.state or not turns or self._closed:
-                raise invalid_params(
-                    "There is nothing to bring back: a turn has begun since, or nothing was rewound."
-                )
-            try:
-                points = rewind.cut_points(self.record)
-                await self.store.put_turns(self.session.id, self.uri, turns, points)
-            except StoreError as error:
-                raise ProtocolError(
-                    INTERNAL_ERROR, f"The turns could not be brought back: {error}"
-                ) from error
-            self.memory.bring_back()
-            self.saver.soon()
-            now = clock.now()
-            for turn in turns:
-                for action in rewind.said_again(turn, now):
-                    self.publish(action)
-            return len(turns)
-
-    def _show(self, turn_id: str) -> None:
+    def show(self, turn_id: str) -> None:
         """An action that names this turn is said next: watchers whose view begins behind it are given it first (AHP 4.9).
 
         In one tick with that action, or somebody begins to watch in between who has not been given it.
@@ -608,7 +518,7 @@ class Chat:
             await self.saver.now()
             raise Refused(refusal)
         self.session.use()
-        self._echo(sender, client_seq, action)
+        self.echo(sender, client_seq, action)
         if action["type"] == "chat/pendingMessageSet":
             self.session.host.extensions.events.message(self, action["kind"], action["message"])
         self.waiting.keep()  # a stop may have taken something out meanwhile
@@ -634,65 +544,6 @@ class Chat:
         # Steering that was sent before a stop goes with it (G6).
         return STOPPED if was_stopped and action["kind"] == "steering" else None
 
-    # ── what a turn waits for ────────────────────────────────────────────────────────────────────────────────
-    async def _call_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        call = find_call(self.state, action["turnId"], action["toolCallId"])
-        if call is None or call["status"] != "pending-confirmation":
-            raise Refused("This tool call does not wait for an answer any more.")
-        # `_meta` of an action replaces the call's (AHP 4.6 rule 6): keep what the agent said there.
-        meta = {**(call.get("_meta") or {}), **(action.get("_meta") or {}), **stamp(sender)}
-        self._echo(sender, client_seq, {**action, "_meta": meta})
-        self.turns.confirmed(
-            action["toolCallId"],
-            Confirmation(
-                approved=action["approved"],
-                option=action.get("selectedOptionId"),
-                edited_input=action.get("editedToolInput"),
-                reason=_words(action.get("reasonMessage")),
-            ),
-        )
-
-    async def _client_says(self, sender: Connection, client_seq: int, action: Json) -> None:
-        """A client, of a call of its own tool (P5, AHP 5.9)."""
-        call = find_call(self.state, action["turnId"], action["toolCallId"]) or {}
-        if (reason := not_its_call(call, sender.client_id)) is not None:
-            raise Refused(reason)
-        result = action.get("result")
-        problem = content_problem(action["content"]) if result is None else result_problem(result)
-        if problem is not None:
-            if result is not None:  # the turn would wait for another one for ever
-                self.turns.client_failed(action["toolCallId"], problem)
-            raise Refused(problem)
-        if action.get("_meta"):  # it replaces the call's (AHP 4.6 rule 6): keep what is there
-            action = {**action, "_meta": {**(call.get("_meta") or {}), **action["_meta"]}}
-        self._echo(sender, client_seq, action)
-        if result is not None:
-            review = action.get("requiresResultConfirmation") is True
-            self.turns.client_ran(action["toolCallId"], result, review=review)
-
-    async def _result_confirmed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        call = find_call(self.state, action["turnId"], action["toolCallId"])
-        if call is None or call["status"] != "pending-result-confirmation":
-            raise Refused("The result of this tool call does not wait for an answer any more.")
-        meta = {**(call.get("_meta") or {}), **(action.get("_meta") or {}), **stamp(sender)}
-        self._echo(sender, client_seq, {**action, "_meta": meta})
-        self.turns.reviewed(action["toolCallId"], action["approved"])
-
-    async def _answer_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        if find_request(self.state, action["requestId"]) is None:
-            raise Refused("This question is not open any more.")
-        self._echo(sender, client_seq, action)
-
-    async def _input_completed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        request = find_request(self.state, action["requestId"])
-        if request is None:
-            raise Refused("This question is not open any more.")
-        answers = {**(request.get("answers") or {}), **(action.get("answers") or {})}
-        if action["response"] == "accept" and (missing := missing_answers(request, answers)):
-            raise Refused(f"Not answered yet: {', '.join(missing)}.")
-        self._echo(sender, client_seq, action)
-        self.turns.answered(action["requestId"], Answer(action["response"], answers))
-
     # ── drafts, marks, title ─────────────────────────────────────────────────────────────────────────────────
     async def _draft_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
         draft = action.get("draft")
@@ -700,7 +551,7 @@ class Chat:
             draft = {**draft, "_meta": {**(draft.get("_meta") or {}), **stamp(sender)}}
             action = {**action, "draft": draft}
             self.session.use()
-        self._echo(sender, client_seq, action)
+        self.echo(sender, client_seq, action)
         self.record.draft = draft
         self.saver.soon()
 
@@ -711,10 +562,10 @@ class Chat:
         self.saver.soon()
 
     async def _mark_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        self._echo(sender, client_seq, action)
+        self.echo(sender, client_seq, action)
 
     async def _title_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        self._echo(sender, client_seq, action)
+        self.echo(sender, client_seq, action)
         self.session.rename_chat(self, action["title"])
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -800,11 +651,6 @@ class Chat:
         await self.saver.close()
 
 
-def stamp(sender: Connection) -> Json:
-    """Who a message is from, for its `_meta` (T3)."""
-    return {SENDER: sender.principal.id, SENDER_NAME: sender.principal.name}
-
-
 def empty_summary(uri: str, *, title: str = "", origin: Json | None = None) -> Json:
     """The `ChatSummary` of a new chat."""
     summary: Json = {
@@ -815,17 +661,3 @@ def empty_summary(uri: str, *, title: str = "", origin: Json | None = None) -> J
         "origin": origin or {"kind": "user"},
     }
     return summary
-
-
-def _origin(sender: Connection, client_seq: int) -> Json:
-    return {"clientId": sender.client_id, "clientSeq": client_seq}
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _words(text: object) -> str | None:
-    if isinstance(text, dict):
-        text = text.get("markdown")
-    return text if isinstance(text, str) and text else None

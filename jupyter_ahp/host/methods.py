@@ -24,10 +24,10 @@ from ..protocol.errors import (
 )
 from ..protocol.meta import MAX_MESSAGE
 from ..protocol.versions import knows_canvases, negotiate, state_for
+from .arrivals import Refused
 from .branching import Branch, branch, move
 from .canvases import gone
 from .channels import UNKNOWN, Channel
-from .chat import Refused
 from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Later, Methods, NoVersion
 from .envelope import Spelling
@@ -446,7 +446,7 @@ async def undo_rewind(connection: Connection, params: Json) -> Json:
     chat = connection.host.chat_named(_uri(connection, channel)) if isinstance(channel, str) else None
     if chat is None:
         raise channel_not_found(str(channel))
-    return {"turns": await chat.undo_rewind()}
+    return {"turns": await chat.rewinding.undo()}
 
 
 async def fetch_turns(connection: Connection, params: Json) -> Json:

@@ -15,9 +15,10 @@ from ..protocol.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError, ch
 from ..protocol.validate import rejection
 from . import clock
 from .approvals import SessionApprovals
+from .arrivals import Refused
 from .branching import Branch
 from .channels import Channel
-from .chat import Chat, Refused, empty_summary
+from .chat import Chat, empty_summary
 from .clienttools import tools_problem
 from .inputs import needed
 from .paths import path_of

@@ -18,8 +18,9 @@ from ..protocol import status, uris
 from ..protocol.errors import ProtocolError
 from ..protocol.meta import PENDING_ID
 from . import clock
+from .arrivals import Refused
 from .branching import Branch
-from .chat import Chat, Refused
+from .chat import Chat
 from .inputs import find_call, find_request
 from .memory import Held, retold
 from .pending import can_resume
@@ -215,7 +216,7 @@ class Workplace(WorkingSession):
                 await self._take_out(waits["id"])
             turns = own.state["turns"]
             if at is not None and any(turn["id"] == at for turn in turns) and turns[-1]["id"] != at:
-                await own.cut_back(at)
+                await own.rewinding.cut_back(at)
 
     async def copied(self, at: str | None) -> Branch:
         """What a copy of it begins with, up to a turn of its chat (S3, S4)."""
