@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import stat
@@ -230,14 +231,27 @@ async def test_a_file_is_written_with_its_directories(desk: Desk) -> None:
     result = await desk.call("write_file", path="new/deep.txt", content="one\ntwo\n")
     assert (desk.directory / "new" / "deep.txt").read_text() == "one\ntwo\n"
     assert result.text == "new/deep.txt is written, 8 bytes."
-    edit, lines = desk.shown["content"]
-    uri = (desk.directory / "new" / "deep.txt").as_uri()
-    assert edit == {
-        "type": "fileEdit",
-        "after": {"uri": uri, "content": {"uri": uri}},
-        "diff": {"added": 2, "removed": 0},
-    }
-    assert lines["text"] == "@@ -0,0 +1,2 @@\n+one\n+two"
+    [edit] = desk.shown["content"]
+    assert edit["type"] == "fileEdit"
+    assert edit["after"]["uri"] == (desk.directory / "new" / "deep.txt").as_uri()
+    assert (edit["diff"], "before" in edit) == ({"added": 2, "removed": 0}, False)
+    assert side(edit, "after") == "one\ntwo\n"
+
+
+def side(edit: Json, which: str) -> str:
+    """The text of one side of a `FileEdit`."""
+    head, _, data = edit[which]["content"]["uri"].partition(",")
+    assert head == "data:text/plain;charset=utf-8;base64"
+    return base64.b64decode(data).decode()
+
+
+async def test_of_a_change_to_a_long_file_its_places_are_shown(desk: Desk) -> None:
+    (desk.directory / "a.txt").write_text("".join(f"line {number}\n" for number in range(9000)))
+    await desk.call("edit_file", path="a.txt", old="line 4000\n", new="changed\n")
+    [edit] = desk.shown["content"]
+    assert side(edit, "before").splitlines()[3] == "line 4000"
+    assert side(edit, "after").splitlines()[3] == "changed"
+    assert len(side(edit, "after").splitlines()) == 7
 
 
 async def test_an_edit_is_exact_and_shown(desk: Desk) -> None:
@@ -248,7 +262,8 @@ async def test_an_edit_is_exact_and_shown(desk: Desk) -> None:
     assert path.read_text() == "x = 10\nz = 3\ny = 2\n"
     assert result.text == "a.py is changed (+2 −1)."
     assert stat.S_IMODE(path.stat().st_mode) == 0o750
-    assert desk.shown["content"][0]["before"]["uri"] == path.as_uri()
+    [edit] = desk.shown["content"]
+    assert (side(edit, "before"), side(edit, "after")) == ("x = 1\ny = 2\n", "x = 10\nz = 3\ny = 2\n")
     assert os.listdir(desk.directory) == ["a.py"], "nothing is left beside it"
 
 

@@ -7,6 +7,7 @@ for what cannot be done.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import difflib
 import os
@@ -24,7 +25,7 @@ from jupyter_ahp.agents.base import Json, ToolCall, ToolResult
 EDITABLE: Final = 4 * 1024 * 1024
 """Bytes of a file that is edited, or looked at before it is overwritten."""
 SHOWN: Final = 20_000
-"""Characters of a difference that people are shown."""
+"""Characters of each side of a change that people are shown: they go into the chat's journal."""
 _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -40,23 +41,28 @@ class Change:
 
     @property
     def edit(self) -> Json:
-        """AHP `FileEdit`. What stood there before is nowhere to be fetched later; `lines` show it."""
-        uri = Path(self.place.path).as_uri()
-        side = {"uri": uri, "content": {"uri": uri}}
-        added = sum(line.startswith("+") for line in self._hunks(0))
-        removed = sum(line.startswith("-") for line in self._hunks(0))
-        edit: Json = {"after": side, "diff": {"added": added, "removed": removed}}
-        return edit if self.before is None else {**edit, "before": side}
-
-    @property
-    def lines(self) -> str:
-        """The difference as people read it."""
-        text = "\n".join(self._hunks(3))
-        return text if len(text) <= SHOWN else f"{text[:SHOWN]}\n[… {len(text) - SHOWN:,} characters more]"
-
-    def _hunks(self, around: int) -> list[str]:
+        """AHP `FileEdit`. The text of both sides goes along, since the file does not stay as it is: all of it where that is
+        short, else the places that change."""
         before, after = (self.before or "").splitlines(), self.after.splitlines()
-        return list(difflib.unified_diff(before, after, n=around, lineterm=""))[2:]
+        changes = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
+        added = sum(line.startswith("+") for line in changes)
+        removed = sum(line.startswith("-") for line in changes)
+        old, new = self.before or "", self.after
+        if max(len(old), len(new)) > SHOWN:
+            around = [
+                line for line in difflib.unified_diff(before, after, lineterm="") if not line.startswith("@@")
+            ][2:]
+            old = "\n".join(line[1:] for line in around if line[:1] in "- ")
+            new = "\n".join(line[1:] for line in around if line[:1] in "+ ")
+        edit: Json = {"after": self._side(new), "diff": {"added": added, "removed": removed}}
+        return edit if self.before is None else {"before": self._side(old), **edit}
+
+    def _side(self, text: str) -> Json:
+        if len(text) > SHOWN:
+            text = f"{text[:SHOWN]}\n[… {len(text) - SHOWN:,} characters more]"
+        data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        uri = f"data:text/plain;charset=utf-8;base64,{data}"
+        return {"uri": Path(self.place.path).as_uri(), "content": {"uri": uri}}
 
 
 class Changing(WorkTool):
@@ -76,11 +82,9 @@ class Changing(WorkTool):
 
     async def work(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
         async with self.workspace.writing:
-            change, edit, lines, written = await asyncio.to_thread(self._write, arguments)
+            change, edit, written = await asyncio.to_thread(self._write, arguments)
         name = change.place.name
-        content: list[Json] = [{"type": "fileEdit", **edit}]
-        if lines:
-            content.append({"type": "text", "text": lines})
+        content = [{"type": "fileEdit", **edit}]
         counts = f"+{edit['diff']['added']} −{edit['diff']['removed']}"
         if change.before is None:
             return ToolResult(
@@ -90,12 +94,12 @@ class Changing(WorkTool):
             )
         return ToolResult(f"{name} is changed ({counts}).", message=f"Edited {name}", content=content)
 
-    def _write(self, arguments: Mapping[str, Any]) -> tuple[Change, Json, str, int]:
+    def _write(self, arguments: Mapping[str, Any]) -> tuple[Change, Json, int]:
         change = self.change(arguments)
-        edit, lines = change.edit, change.lines
+        edit = change.edit
         data = change.after.encode(change.encoding)
         _replace(change.place, data)
-        return change, edit, lines, len(data)
+        return change, edit, len(data)
 
     def old(self, place: Place) -> tuple[str, str]:
         """The text of a file, and how it is encoded. Raises `Refused`."""
