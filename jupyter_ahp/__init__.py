@@ -19,13 +19,15 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .client.attach import Data, Text
-    from .client.errors import NeedsApproval, NoHost, Refused, TurnFailed
+    from .client.errors import BadAnswer, NeedsApproval, NoHost, Refused, TurnFailed
+    from .client.model import Turn
     from .notebook.cells import Cell, last_error
     from .notebook.chat import AsyncChat, Chat, connect
     from .notebook.widget import ChatWidget
 
 __all__ = [
     "AsyncChat",
+    "BadAnswer",
     "Cell",
     "Chat",
     "ChatWidget",
@@ -34,6 +36,7 @@ __all__ = [
     "NoHost",
     "Refused",
     "Text",
+    "Turn",
     "TurnFailed",
     "__version__",
     "connect",
@@ -42,6 +45,7 @@ __all__ = [
 
 _HOMES = {
     "AsyncChat": "notebook.chat",
+    "BadAnswer": "client.errors",
     "Cell": "notebook.cells",
     "Chat": "notebook.chat",
     "ChatWidget": "notebook.widget",
@@ -50,6 +54,7 @@ _HOMES = {
     "NoHost": "client.errors",
     "Refused": "client.errors",
     "Text": "client.attach",
+    "Turn": "client.model",
     "TurnFailed": "client.errors",
     "connect": "notebook.chat",
     "last_error": "notebook.cells",

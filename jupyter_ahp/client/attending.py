@@ -75,14 +75,14 @@ class Attendant:
     async def _watch(self) -> None:
         async with aclosing(self._chat.changes()) as changes:
             async for chat in changes:
-                for asked in chat.asked:
+                for asked in chat._asked:
                     await self._attend(asked)
 
     async def _attend(self, asked: Json) -> None:
         """One entry of the session's `inputNeeded` (AHP 3.5)."""
         call: Json = asked.get("toolCall") or {}
         key = (str(asked["id"]), str(call.get("status", "")))
-        active = self._chat.running
+        active = self._chat._running
         if key in self._answered or active is None:
             return
         self._answered.add(key)
@@ -92,7 +92,7 @@ class Attendant:
         elif call.get("status") != "auth-required" and await self._allows(call):
             yes = confirmation(call, asked["turnId"], True, option=None, edited_input=None, reason=None)
             with suppress(Refused):  # Somebody was faster.
-                await self._chat.say_in(asked["chat"], yes)
+                await self._chat._say_in(asked["chat"], yes)
         else:
             await self._stop(active, part_of({"kind": "toolCall", "toolCall": call}))
 
@@ -115,12 +115,12 @@ class Attendant:
             return False
         if (call.get("_meta") or {}).get("toolKind") in _READS:
             return True
-        return policy == "session-directories" and edits_within(call, self._chat.directories)
+        return policy == "session-directories" and edits_within(call, self._chat._directories)
 
     async def _stop(self, turn_id: str, part: Any) -> None:
         self._needs[turn_id] = part
         with suppress(Refused):  # It has ended.
-            await self._chat.cancel(turn_id)
+            await self._chat._cancel(turn_id)
 
 
 def edits_within(call: Json, directories: Sequence[str]) -> bool:

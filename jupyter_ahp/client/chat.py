@@ -6,20 +6,24 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
 from ..protocol.errors import ProtocolError
 from ..protocol.meta import HOLD
 from .answers import confirmation, input_answers
 from .attach import Attachable
+from .batch import Batch, Prompt, Tell
 from .completing import Completion, completion_of, units
 from .connection import AskedTwice
-from .errors import Refused
+from .errors import BadAnswer, Refused
 from .line import ended, finish
 from .model import Part, Question, ToolCallPart, Turn, part_of
-from .opening import add_chat, refusing, session_of
+from .objects import items_of
+from .opening import add_chat, entry_of, refusing, session_of
 from .places import Kind
 from .show import SHOW, Canvas, shown
+from .structured import Form, Misfit
 from .waiting import AsyncWaiting
 from .window import Window
 
@@ -46,6 +50,7 @@ class AsyncChat(Window):
         attach: Attachable | Iterable[Attachable] = (),
         *,
         model: str | None = None,
+        returns: Any = None,
         timeout: float | None = None,
     ) -> Turn:
         """Say something and wait until the turn has ended.
@@ -55,9 +60,36 @@ class AsyncChat(Window):
         (`state == "cancelled"`); one that failed raises `TurnFailed`. After `timeout` seconds, or when the waiting task
         is cancelled, the turn is stopped (or the message taken back), and `TimeoutError` or `CancelledError` raised.
         Raises `Refused` when the host does not start the turn, or somebody takes the message back.
+
+        `returns` is the form of the answer, for `turn.value`: a JSON Schema, a dataclass, a TypedDict, a model of pydantic's,
+        or `list[…]` of these. An answer that does not fit is asked for once more; then `BadAnswer` is raised.
         """
         await self
+        if returns is not None:
+            return await self._of_form(Form(returns), text, attach, model, timeout)
         return await self._finished(self._line.say(await self._carrying(text, attach, model)), timeout)
+
+    async def _of_form(
+        self,
+        form: Form,
+        text: str,
+        attach: Attachable | Iterable[Attachable],
+        model: str | None,
+        timeout: float | None,
+    ) -> Turn:
+        """A turn with the value that it was asked for. Raises `BadAnswer`."""
+        items = [*items_of(attach), form.asked]
+        turn = await self.send(text, items, model=model, timeout=timeout)
+        for is_last in (False, True):
+            if turn.state != "complete":
+                break  # Somebody stopped it.
+            try:
+                return replace(turn, value=form.value(turn.text))
+            except Misfit as misfit:
+                if is_last:
+                    raise BadAnswer(turn, str(misfit)) from misfit
+                turn = await self.send(form.again(misfit), form.asked, model=model, timeout=timeout)
+        return turn
 
     async def _finished(self, turns: AsyncGenerator[Json, None], timeout: float | None) -> Turn:
         async with self._attendant() as attendant:
@@ -84,6 +116,49 @@ class AsyncChat(Window):
                         yield part_of(part, known=str(old.get("content", "")))
                 given = parts
         attendant.check(ended(turn))
+
+    async def map(
+        self,
+        prompts: Iterable[Prompt],
+        attach: Attachable | Iterable[Attachable] = (),
+        *,
+        concurrency: int = 4,
+        model: str | None = None,
+        returns: Any = None,
+        timeout: float | None = None,
+        progress: Tell | None = None,
+    ) -> list[Turn | Exception]:
+        """Ask each of these in a new chat of this session, some at a time: the turns, in the order of the prompts.
+
+            answers = await chat.map([f"What is in {name}?" for name in df], df, returns=Column)
+
+        A prompt is a text, or a pair of a text and what goes with it alone. One that fails is its exception in the list, and
+        the others go on. The same call again, on this chat, asks only what has not been answered: a prompt is known by its
+        text, its attachments (a file: by its path, size and time), `model` and `returns`. Answered chats are archived.
+        `timeout` is each turn's; `progress` is called with how many are done, and of how many.
+        """
+        await self
+        batch = await asyncio.to_thread(
+            Batch,
+            self,
+            prompts,
+            attach,
+            concurrency=concurrency,
+            model=model,
+            returns=returns,
+            timeout=timeout,
+            progress=progress,
+        )
+        return await batch.run()
+
+    async def _part(self, uri: str) -> Self:
+        """The chat of this name in the same session; it is made if it is not there yet. For `map`."""
+        await self
+        if entry_of(self._session.state, uri) is None:
+            await refusing(add_chat(self._connection, self._session, None, uri))
+        chat = type(self).open(uri, self._connection, approve=self._policy)
+        chat._model = self._model
+        return await chat
 
     async def resume(self, *, timeout: float | None = None) -> Turn:
         """Go on with the last turn, which failed in a way that can be resumed; otherwise as `send`."""

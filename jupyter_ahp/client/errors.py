@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from .model import Question, ToolCallPart, Turn
 
 
+_SHOWN = 500  # characters of an answer in an exception's words
+
+
 class NoHost(ConnectionError):
     """There is no agent host to talk to from here, or it does not let us in. The message says what to do."""
 
@@ -34,6 +37,18 @@ class TurnFailed(Exception):
     def __init__(self, turn: Turn, words: str | None = None) -> None:
         super().__init__(words or _why(turn))
         self.turn = turn
+
+
+class BadAnswer(Exception):
+    """What came back is not what `returns=` asked for, the second time either. `turn` is the last one, `text` its answer,
+    `problem` what is wrong with it."""
+
+    def __init__(self, turn: Turn, problem: str) -> None:
+        shown = turn.text if len(turn.text) <= _SHOWN else f"{turn.text[:_SHOWN]}…"
+        super().__init__(f"The answer is not what was asked for: {problem} It was: {shown!r}")
+        self.turn = turn
+        self.text = turn.text
+        self.problem = problem
 
 
 class NeedsApproval(TurnFailed):

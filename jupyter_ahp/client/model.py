@@ -289,6 +289,8 @@ class Turn:
     """Seconds; None while it runs."""
     started_at: str | None = None
     """ISO 8601."""
+    value: Any = None
+    """What `returns=` asked for, once it is there."""
 
     @property
     def text(self) -> str:

@@ -69,9 +69,14 @@ async def session_of(connection: Connection, chat: str) -> str:
         cursor = {"cursor": page["nextCursor"]}
 
 
-async def add_chat(connection: Connection, session: Mirror, source: Json | None) -> str:
-    """Another chat in a session, empty or made from a `source` (4.9): its URI. Raises `ProtocolError`."""
-    chat = uris.new_chat_uri()
+async def add_chat(
+    connection: Connection, session: Mirror, source: Json | None, name: str | None = None
+) -> str:
+    """Another chat in a session, empty or made from a `source` (4.9): its URI, `name` or a new one.
+
+    Raises `ProtocolError`.
+    """
+    chat = name or uris.new_chat_uri()
     params: Json = {"channel": session.channel, "chat": chat}
     if source is not None:
         params["source"] = source

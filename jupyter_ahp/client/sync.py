@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeVar
 from .attach import Attachable, Pointer
 from .attending import Policy
 from .background import background
+from .batch import Prompt, Tell
 from .chat import AsyncChat
 from .completing import Completion
 from .connection import Connection
@@ -136,6 +137,7 @@ class Chat:
         attach: Attachable | Iterable[Attachable] = (),
         *,
         model: str | None = None,
+        returns: Any = None,
         timeout: float | None = None,
     ) -> Turn:
         """Say something and wait until the turn has ended.
@@ -149,8 +151,13 @@ class Chat:
         message taken back) and `TimeoutError` raised; Ctrl C (in a notebook: interrupt the kernel) does the same, and
         the chat can be used on. Raises `Refused` when the host does not start the turn, or somebody takes the message
         back.
+
+        `returns` is the form of the answer, for `turn.value`: a JSON Schema, a dataclass, a TypedDict, a model of pydantic's,
+        or `list[…]` of these. An answer that does not fit is asked for once more; then `BadAnswer` is raised.
         """
-        return self._wait(self.async_chat.send(text, carried(attach), model=model, timeout=timeout))
+        return self._wait(
+            self.async_chat.send(text, carried(attach), model=model, returns=returns, timeout=timeout)
+        )
 
     def stream(
         self, text: str, attach: Attachable | Iterable[Attachable] = (), *, model: str | None = None
@@ -170,6 +177,51 @@ class Chat:
                 yield part
         finally:
             self._run(parts.aclose())
+
+    def map(
+        self,
+        prompts: Iterable[Prompt],
+        attach: Attachable | Iterable[Attachable] = (),
+        *,
+        concurrency: int = 4,
+        model: str | None = None,
+        returns: Any = None,
+        timeout: float | None = None,
+        progress: Tell | None = None,
+    ) -> list[Turn | Exception]:
+        """Ask each of these in a new chat of this session, some at a time: the turns, in the order of the prompts.
+
+            answers = chat.map([f"What is in {name}?" for name in df], df, returns=Column)
+
+        A prompt is a text, or a pair of a text and what goes with it alone. One that fails is its exception in the list, and
+        the others go on. The same call again, on this chat, asks only what has not been answered (after Ctrl C, or in
+        another process with `Chat.open(chat.uri)`): a prompt is known by its text, its attachments (a file: by its path,
+        size and time), `model` and `returns`. Answered chats are archived. `timeout` is each turn's;
+        `progress` is called, on another thread, with how many are done, and of how many.
+        """
+        asked = [one if isinstance(one, str) else (one[0], carried(one[1])) for one in prompts]
+        shared = carried(attach)
+        count = ""
+
+        def tell(done: int, of: int) -> None:
+            nonlocal count
+            count = f"{done} of {of} done"
+            if progress is not None:
+                progress(done, of)
+
+        with Progress(self.async_chat, lambda: count) as line:
+            return self._run(
+                self.async_chat.map(
+                    asked,
+                    shared,
+                    concurrency=concurrency,
+                    model=model,
+                    returns=returns,
+                    timeout=timeout,
+                    progress=tell,
+                ),
+                line.tick,
+            )
 
     def resume(self, *, timeout: float | None = None) -> Turn:
         """Go on with the last turn, which failed in a way that can be resumed; otherwise as `send`."""

@@ -298,17 +298,23 @@ class Window:
         return str(self._chat.state.get("activity") or "")
 
     @property
-    def running(self) -> str | None:
+    def _running(self) -> str | None:
         """The id of the turn that runs."""
         return (self._chat.state.get("activeTurn") or {}).get("id")
 
     @property
-    def directories(self) -> list[str]:
+    def _said(self) -> str:
+        """What the turn that runs has answered so far; empty when none runs."""
+        active = self._chat.state.get("activeTurn")
+        return turn_of(active).text if active else ""
+
+    @property
+    def _directories(self) -> list[str]:
         """Where its agent works, as URIs."""
         return list(self._session.state.get("workingDirectories") or ())
 
     @property
-    def asked(self) -> list[Json]:
+    def _asked(self) -> list[Json]:
         """What waits for a person here and with the chat's workers, as AHP's `inputNeeded` (3.5) without what a client runs."""
         chats, mine = self.chats, {self.uri}
         for _ in chats:  # workers may have workers
@@ -316,7 +322,7 @@ class Window:
         entries = self._session.state.get("inputNeeded") or ()
         return [one for one in entries if one["chat"] in mine and one["kind"] != "toolClientExecution"]
 
-    async def say_in(self, chat: str, action: Json) -> None:
+    async def _say_in(self, chat: str, action: Json) -> None:
         """Dispatch an action in this chat, or in a worker's. Raises `Refused`."""
         mirror = await refusing(self._connection.subscribe(chat))
         try:
@@ -324,7 +330,7 @@ class Window:
         finally:
             await self._connection.unsubscribe(mirror)
 
-    async def cancel(self, turn_id: str) -> None:
+    async def _cancel(self, turn_id: str) -> None:
         """Stop this turn. Raises `Refused` when it does not run."""
         await self._line.cancel(turn_id)
 
