@@ -60,7 +60,7 @@ What you do:
   title=tool.title, contributor=tool.contributor)`, and `await tool.call(call, arguments)` does the rest: it asks people
   where it has to, and says how it went. Its result is for the model; a denial and a failure are results too.
   A tool of the agent's own is a `GuardedTool` made with `Prompt.approvals`: its `run` does the work, and it asks as all
-  others do.
+  others do; its `preview` says what files it is about to change.
 - What your agent has others do, report on a worker's sink: `sink.worker(call, prompt, title=...)` opens a chat for it under
   the call, and you end both, the worker and the call. Say `background=True` for one that outlives its turn, and `stop=` if
   you can end it alone.
