@@ -2,7 +2,7 @@ import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
 import type { URI } from '../ahp';
-import { type ChatRef, quiet, type ViewHost, type Words } from '../view';
+import { type CellPlace, type ChatRef, quiet, type ViewHost, type Words } from '../view';
 import { CommandIDs } from './commands';
 
 const MARKDOWN = 'text/markdown';
@@ -16,11 +16,15 @@ export interface LabHostOptions {
   readonly showCanvas?: (canvas: URI, chat: URI) => void;
   /** Offers what this page can do in a session, until the undo is called. */
   readonly attend: (session: URI) => () => void;
+  readonly receive: ViewHost['receive'];
+  readonly code: ViewHost['code'];
+  readonly showCell: (place: CellPlace) => Promise<void>;
 }
 
 /** JupyterLab as the place of a chat: its renderers, its dialogs, its commands. */
 export function labHost(options: LabHostOptions): ViewHost {
-  const { commands, rendermime, words, locale, showCanvas, attend } = options;
+  const { commands, rendermime, words, locale, showCanvas, attend, receive, code, showCell } =
+    options;
   const base = rendermime.sanitizer;
   // all of the sanitiser that JupyterLab is set up with, and ours after it
   const sanitizer: typeof base = Object.create(base, {
@@ -70,6 +74,9 @@ export function labHost(options: LabHostOptions): ViewHost {
     },
     openCanvas: showCanvas,
     attend,
+    receive,
+    code,
+    showCell,
     nextNeedsYou: () => void commands.execute(CommandIDs.nextNeedsYou),
     newChat: agent => void commands.execute(CommandIDs.newChat, agent ? { agent } : {})
   };

@@ -23,6 +23,10 @@ import { LazyStore } from './connection';
 import { labHost } from './host';
 import { chatIcon } from './icon';
 import { goToNext } from './needs';
+import { addNotebookCommands, showCell } from './notebook';
+import { codeActions } from './notebook/code';
+import { takesCells } from './notebook/drop';
+import { Inbox } from './notebook/inbox';
 import { SidePanel } from './SidePanel';
 import { ClientTools } from './tools/clientTools';
 import { notebooksOf } from './tools/notebooks';
@@ -82,13 +86,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
       }
       shell.activateById(widget.id);
     };
+    const notebooks = notebooksOf(shell);
+    const inbox = new Inbox();
     let tools: ClientTools | undefined;
     const attend = (session: URI): (() => void) => {
       tools ??= new ClientTools(
         store.get(),
         'JupyterLab',
         notebookTools({
-          notebooks: notebooksOf(shell),
+          notebooks,
           open: path => openFile(app, path),
           words
         })
@@ -101,6 +107,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
       words,
       locale,
       attend,
+      receive: (chat, take) => inbox.receive(chat, take),
+      code: codeActions(notebooks, commands),
+      showCell: place => showCell(place, app, notebooks, path => openFile(app, path), words),
       ...(hasTabs ? { showCanvas } : {})
     });
     let newArea: Area = 'side';
@@ -181,6 +190,51 @@ const plugin: JupyterFrontEndPlugin<void> = {
         );
       }
     });
+
+    /** The chat that a person has in front of them: in a tab, else in the panel; a new one where there is none. */
+    const chatInFront = async (): Promise<URI> => {
+      const tabs = shown(tracker);
+      const tab = tabs.find(widget => widget === tracker.currentWidget) ?? tabs[0];
+      if (panel.chat && panel.isVisible) {
+        return panel.chat.chat;
+      }
+      if (tab) {
+        return tab.chat.chat;
+      }
+      const ref = panel.chat ?? (await startChat(store.get()));
+      open(ref, 'side');
+      return ref.chat;
+    };
+    addNotebookCommands({
+      app,
+      notebooks,
+      rendermime,
+      palette,
+      words,
+      inbox,
+      chat: async () => {
+        try {
+          return await chatInFront();
+        } catch (error) {
+          panel.showProblem(t('No new chat: %1', (error as Error).message));
+          shell.activateById(panel.id);
+          throw error;
+        }
+      },
+      prefix: () => store.get().connection.host?.terminalCommandPrefix
+    });
+    takesCells(panel.node, notebooks, words, incoming => {
+      if (panel.chat) {
+        inbox.put(panel.chat.chat, incoming);
+      }
+      return panel.chat !== undefined;
+    });
+    tracker.widgetAdded.connect((_, widget) =>
+      takesCells(widget.node, notebooks, words, incoming => {
+        inbox.put(widget.chat.chat, incoming);
+        return true;
+      })
+    );
 
     for (const command of [CommandIDs.openChats, CommandIDs.newChat, CommandIDs.nextNeedsYou]) {
       palette?.addItem({ command, category: t('Chat'), args: { isPalette: true } });

@@ -1,5 +1,6 @@
 import React, { useRef, useState } from 'react';
 import { type Attachment, offeredBy } from '../ahp';
+import { cellOf, isCell } from './cells';
 import { bytes } from './format';
 import { useView } from './host';
 import { Icon, type IconName } from './Icon';
@@ -11,7 +12,7 @@ export function iconOf(attachment: Attachment): IconName {
   if (attachment.type === 'chat') {
     return 'chat';
   }
-  if (attachment._meta?.['jupyter-ahp.kind'] === 'cell') {
+  if (isCell(attachment)) {
     return 'cell';
   }
   const contentType = 'contentType' in attachment ? (attachment.contentType ?? '') : '';
@@ -43,6 +44,7 @@ export function Chips(props: {
   const { n, t } = host.words;
   const { attachments, onRemove } = props;
   const [open, setOpen] = useState<number>();
+  const [problem, setProblem] = useState<string>();
   const opened = open === undefined ? undefined : attachments[open];
   const picture = opened && pictureIn(opened);
   return (
@@ -55,7 +57,7 @@ export function Chips(props: {
         {attachments.map((attachment, index) => {
           const lost = isLost(attachment, uri => store.offers.get(uri) !== undefined);
           const shown = lost ? undefined : pictureIn(attachment);
-          const name = <span className="ahp-clip">{attachment.label}</span>;
+          const cell = host.showCell && cellOf(attachment);
           const size = sizeOf(attachment);
           return (
             <li key={index} className={onRemove ? 'ahp-Chip has-remove' : 'ahp-Chip'}>
@@ -73,7 +75,21 @@ export function Chips(props: {
                     name={lost ? 'warn' : iconOf(attachment)}
                     className={lost ? 'ahp-warn' : undefined}
                   />
-                  {name}
+                  {cell ? (
+                    <button
+                      type="button"
+                      className="ahp-Chip-cell ahp-clip"
+                      title={t('Go to the cell')}
+                      onClick={() => {
+                        setProblem(undefined);
+                        host.showCell?.(cell).catch((error: Error) => setProblem(error.message));
+                      }}
+                    >
+                      {attachment.label}
+                    </button>
+                  ) : (
+                    <span className="ahp-clip">{attachment.label}</span>
+                  )}
                   {lost ? (
                     <span className="ahp-muted">{t('not here any more, attach it again')}</span>
                   ) : (
@@ -92,6 +108,11 @@ export function Chips(props: {
           );
         })}
       </ul>
+      {problem && (
+        <p className="ahp-sub ahp-bad" role="alert">
+          {problem}
+        </p>
+      )}
       {opened && picture && <Picture source={picture} name={opened.label} />}
     </>
   );

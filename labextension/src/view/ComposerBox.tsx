@@ -21,7 +21,7 @@ import { useConnection, useIsOffline } from './connection';
 import { useDraft } from './draft';
 import { takeFiles } from './files';
 import type { May } from './grants';
-import { useView } from './host';
+import { type Incoming, useView } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
 import { ModelPicker } from './ModelPicker';
@@ -154,6 +154,16 @@ export function ComposerBox(props: Props): React.ReactElement {
     });
   };
 
+  /** What waits for the connection waits in the queue: it goes in order, and is never in the way of another turn. */
+  const deliver = (what: Say): Promise<void> => {
+    if (!running && open) {
+      return say(store, chat, what);
+    }
+    const id = uuid();
+    sentHere.current.add(id);
+    return queue(store, chat, what, id);
+  };
+
   const send = (): void => {
     if (edited) {
       const turn = edited;
@@ -164,17 +174,32 @@ export function ComposerBox(props: Props): React.ReactElement {
       if (rest?.text) {
         draft.setMessage(rest);
       }
-    } else if (running || !open) {
-      // what waits for the connection waits in the queue: it goes in order, and is never in the way of another turn
-      tryTo(what => {
-        const id = uuid();
-        sentHere.current.add(id);
-        return queue(store, chat, what, id);
-      });
     } else {
-      tryTo(what => say(store, chat, what));
+      tryTo(deliver);
     }
   };
+
+  // ── what comes from elsewhere on the page ──
+  const incoming = useRef<(what: Incoming) => void>(() => undefined);
+  incoming.current = ({ attachments = [], files = [], text, say: said }) => {
+    attachments.forEach(attachment => draft.attach({ mark: '', attachment }));
+    if (files.length) {
+      onFiles(files);
+    }
+    if (text) {
+      draft.setText(draft.text ? `${draft.text}\n${text}` : text);
+    }
+    if (said) {
+      deliver({ text: said, ...(model ? { model: { id: model } } : {}) }).catch((error: Error) => {
+        if (!(error instanceof Withdrawn)) {
+          onProblem(t('Not sent: %1', sentence(error.message)));
+        }
+      });
+      onSent();
+    }
+    toBox();
+  };
+  useEffect(() => host.receive?.(chat, what => incoming.current(what)), [host, chat]);
 
   const onSteer = (): void =>
     tryTo(what => {

@@ -2,7 +2,16 @@
 
 export { ChatsList, type ChatsListProps } from './ChatsList';
 export { ChatView, type ChatViewProps } from './ChatView';
-export { type ChatRef, Context, useView, type ViewContext, type ViewHost } from './host';
+export { type CellPlace, cellOf, metaOfCell } from './cells';
+export {
+  type ChatRef,
+  type CodeActions,
+  Context,
+  type Incoming,
+  useView,
+  type ViewContext,
+  type ViewHost
+} from './host';
 export { quiet } from './markdown/safe';
 export { startChat } from './start';
 export { activityOf, useSessions } from './sessions';

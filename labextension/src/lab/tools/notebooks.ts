@@ -51,6 +51,9 @@ export interface NotebookPanel extends Widget {
   readonly content: Widget & {
     readonly widgets: readonly Cell[];
     readonly activeCell: Cell | null;
+    activeCellIndex: number;
+    isSelectedOrActive(cell: Cell): boolean;
+    scrollToItem?(index: number, align?: 'auto' | 'smart' | 'center'): Promise<void>;
   };
   readonly context: {
     readonly path: string;
@@ -58,6 +61,8 @@ export interface NotebookPanel extends Widget {
     readonly model: {
       readonly dirty: boolean;
       readonly readOnly: boolean;
+      /** "python". */
+      readonly defaultKernelLanguage?: string;
       readonly sharedModel: {
         readonly cells: readonly SharedCell[];
         insertCell(
@@ -78,18 +83,16 @@ export interface NotebookPanel extends Widget {
 /** Where open notebooks are found. */
 export type Notebooks = () => readonly NotebookPanel[];
 
-/** Those of a shell, the one in front first. */
+/** Those of a shell: the one in front first, then the one that was in front last, then those in sight. */
 export function notebooksOf(shell: JupyterFrontEnd.IShell): Notebooks {
-  return () => {
-    const open = [...shell.widgets('main')].filter(isNotebook);
-    const front = open.filter(panel => panel === shell.currentWidget);
-    const seen = open.filter(panel => !front.includes(panel) && panel.isVisible);
-    return [
-      ...front,
-      ...seen,
-      ...open.filter(each => !front.includes(each) && !seen.includes(each))
-    ];
-  };
+  let last: Widget | null = null;
+  shell.currentChanged?.connect(() => {
+    const { currentWidget } = shell;
+    last = currentWidget && isNotebook(currentWidget) ? currentWidget : last;
+  });
+  const rank = (panel: NotebookPanel): number =>
+    panel === shell.currentWidget ? 0 : panel === last ? 1 : panel.isVisible ? 2 : 3;
+  return () => [...shell.widgets('main')].filter(isNotebook).sort((a, b) => rank(a) - rank(b));
 }
 
 function isNotebook(widget: Widget): widget is NotebookPanel {

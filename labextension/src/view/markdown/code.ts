@@ -38,30 +38,105 @@ export function languageName(language: string): string {
   return NAMES[language.toLowerCase()] ?? language;
 }
 
-const COPIED_MS = 1500;
+const TOLD_MS = 1500;
 
-function copyButton(host: ViewHost, text: () => string): HTMLButtonElement {
-  const { t } = host.words;
+type Label = () => { label: string; icon: string };
+
+/** A button that is an icon alone, and says how it went. `label` is asked anew when somebody is about to press it. */
+function actionButton(
+  { label, icon: glyph }: { label: () => string; icon: string },
+  act: () => Promise<void>,
+  done: string
+): HTMLButtonElement {
   const button = document.createElement('button');
   const icon = document.createElement('span');
-  const name = (label: string, glyph: string): void => {
-    button.setAttribute('aria-label', label);
-    button.title = label;
-    icon.dataset.icon = glyph;
+  const name: (say: Label) => void = say => {
+    const said = say();
+    button.setAttribute('aria-label', said.label);
+    button.title = said.label;
+    icon.dataset.icon = said.icon;
   };
+  const idle: Label = () => ({ label: label(), icon: glyph });
   button.type = 'button';
   button.className = 'ahp-IconBtn';
   icon.className = 'ahp-Icon';
   button.append(icon);
-  name(t('Copy code'), 'copy');
+  name(idle);
+  let told: ReturnType<typeof setTimeout> | undefined;
+  const look = (): void => {
+    if (told === undefined) {
+      name(idle);
+    }
+  };
+  button.addEventListener('pointerenter', look);
+  button.addEventListener('focus', look);
   button.addEventListener('click', () => {
-    void host.copy(text()).then(
-      () => name(t('Copied'), 'check'),
-      () => name(t('The browser did not allow copying'), 'warn')
-    );
-    setTimeout(() => name(t('Copy code'), 'copy'), COPIED_MS);
+    act()
+      .then(
+        () => name(() => ({ label: done, icon: 'check' })),
+        (error: Error) => name(() => ({ label: error.message, icon: 'warn' }))
+      )
+      .finally(() => {
+        clearTimeout(told);
+        told = setTimeout(() => {
+          told = undefined;
+          name(idle);
+        }, TOLD_MS);
+      });
   });
   return button;
+}
+
+/** What can be done with the code in a notebook. */
+function notebookButtons(
+  host: ViewHost,
+  language: string,
+  text: () => string
+): HTMLButtonElement[] {
+  const { code, words } = host;
+  if (!code) {
+    return [];
+  }
+  const { t } = words;
+  const naming = (some: (notebook: string) => string, none: string) => (): string => {
+    const notebook = code.where();
+    return notebook === undefined ? none : some(notebook);
+  };
+  return [
+    actionButton(
+      {
+        icon: 'insert',
+        label: naming(
+          notebook => t('Insert below the active cell of %1', notebook),
+          t('Insert into a new notebook')
+        )
+      },
+      () => code.insert(text(), language, false),
+      t('Inserted')
+    ),
+    actionButton(
+      {
+        icon: 'replace',
+        label: naming(
+          notebook => t('Replace the active cell of %1', notebook),
+          t('Replace the active cell: no notebook is open')
+        )
+      },
+      () => code.replace(text()),
+      t('Replaced')
+    ),
+    actionButton(
+      {
+        icon: 'run',
+        label: naming(
+          notebook => t('Run in a new cell of %1', notebook),
+          t('Run in a new notebook')
+        )
+      },
+      () => code.insert(text(), language, true),
+      t('Runs')
+    )
+  ];
 }
 
 /** A figure with the language, the actions and the code. `code` is what is to be filled in, or moved in. */
@@ -72,6 +147,7 @@ export function codeFigure(host: ViewHost, language: string, code: HTMLElement):
   const label = document.createElement('span');
   const pre = document.createElement('pre');
   const name = languageName(language);
+  const text = (): string => code.textContent ?? '';
   figure.className = 'ahp-Code';
   figure.setAttribute('aria-label', name ? t('%1 code', name) : t('Code'));
   bar.className = 'ahp-Code-bar';
@@ -79,7 +155,15 @@ export function codeFigure(host: ViewHost, language: string, code: HTMLElement):
   label.textContent = name || t('Code');
   bar.append(
     label,
-    copyButton(host, () => code.textContent ?? '')
+    actionButton(
+      { icon: 'copy', label: () => t('Copy code') },
+      () =>
+        host.copy(text()).catch(() => {
+          throw new Error(t('The browser did not allow copying'));
+        }),
+      t('Copied')
+    ),
+    ...notebookButtons(host, language, text)
   );
   pre.tabIndex = 0;
   pre.append(code);
