@@ -1,52 +1,47 @@
-"""One chat: an actor that admits what arrives for it in order, and runs its turns.
+"""One chat: an actor that admits what arrives for it in order, and says what changes.
 
-T1 to T5, T7, T8, Q1, D1 to D3, W3, W4, X1 to X3, B1. What is admitted is on disk before it is said (a turn's message), or within
-a second (a draft, a mark). The chat's state changes by actions alone, and only here.
+T7, T8, D1 to D3, W3. What is admitted is on disk before it is said (a turn's message), or within a second (a draft, a mark).
+The chat's state changes by actions alone, and only here: `starting` has how turns begin and stop, `turns` what runs, `waiting`
+what waits behind it, `answers` what people say to what a turn asks, `rewinding` what drops turns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ..protocol import status
-from ..protocol.commands import command_of
 from ..protocol.errors import (
     INTERNAL_ERROR,
     ProtocolError,
     channel_not_found,
-    invalid_params,
 )
-from ..protocol.meta import CLIENT, PENDING_ID, ran_command, runs_here
+from ..protocol.meta import runs_here
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
 from . import clock, rewind
 from .answers import Answers
 from .arrivals import Arrival, Occasion, Refused, is_duration, origin_of, stamp
 from .channels import ChatChannel
-from .commands import marked
 from .envelope import STREAMED, Envelope
 from .events import CALL_ENDS
 from .memory import Memory
-from .pending import Cause, can_resume
+from .pending import Cause
 from .ports import ChatRecord, Json, StoreError
 from .recovery import restore
-from .references import MAY_READ, points_at_chats
 from .rewinding import Rewinding
 from .saver import Saver
 from .snapshots import Snapshots
-from .titles import title_of, title_of_command
+from .starting import Starting
 from .turns import Turns
-from .waiting import SENT_ALREADY, Waiting
-from .workers import NO_STOP, READ_ONLY, Workers, is_worker
+from .waiting import Waiting
+from .workers import READ_ONLY, Workers, is_worker
 
 if TYPE_CHECKING:
     from .connection import Connection
-    from .late import Late
     from .session import Session
 
 log = logging.getLogger(__name__)
@@ -58,8 +53,6 @@ _TURNING = _OF_THE_CHAT | {"chat/turnComplete", "chat/error", "chat/turnCancelle
 
 _OF_PEOPLE = {"chat/turnStarted", "chat/turnResume", "chat/pendingMessageSet"}
 """What makes a chat go on: not in one that people only read (W3)."""
-
-STOPPED = "The turn that this was to steer was stopped. Send it as a message of its own."
 
 
 class Chat:
@@ -81,19 +74,16 @@ class Chat:
         """When it was last asked for, or busy."""
         self._loading = asyncio.Lock()
         self.waiting = Waiting(self)
+        self.starting = Starting(self)
         self.answers = Answers(self)
         self.rewinding = Rewinding(self)
         self._inbox: asyncio.Queue[Arrival | Occasion] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
-        self._first: asyncio.Task[None] | None = None
-        """What the chat was made with, on its way."""
-        self._admitting = asyncio.Lock()
+        self.admitting = asyncio.Lock()
         """Held by whoever admits: one thing at a time, awaits included."""
         self._closed = False
-        self._during: str | None = None
+        self.during: str | None = None
         """The turn that ran when the action that is being admitted came."""
-        self._stopped: str | None = None
-        """The turn that was stopped last."""
         self._turnings = 0
         """How often a turn began, ended or was dropped."""
         self._offering = False
@@ -101,9 +91,9 @@ class Chat:
         self._offered = False
         """The next occasion is in the inbox."""
         self._admits: dict[str, Callable[[Connection, int, Json], Awaitable[None]]] = {
-            "chat/turnStarted": self._turn_started,
-            "chat/turnResume": self._turn_resumed,
-            "chat/turnCancelled": self._turn_cancelled,
+            "chat/turnStarted": self.starting.turn_started,
+            "chat/turnResume": self.starting.turn_resumed,
+            "chat/turnCancelled": self.starting.turn_cancelled,
             "chat/toolCallConfirmed": self.answers.call_confirmed,
             "chat/toolCallComplete": self.answers.client_says,
             "chat/toolCallContentChanged": self.answers.client_says,
@@ -113,9 +103,9 @@ class Chat:
             "chat/draftChanged": self._draft_changed,
             "chat/isReadChanged": self._mark_changed,
             "chat/isArchivedChanged": self._mark_changed,
-            "chat/pendingMessageSet": self._pending_set,
-            "chat/pendingMessageRemoved": self._pending_changed,
-            "chat/queuedMessagesReordered": self._pending_changed,
+            "chat/pendingMessageSet": self.waiting.pending_set,
+            "chat/pendingMessageRemoved": self.waiting.pending_changed,
+            "chat/queuedMessagesReordered": self.waiting.pending_changed,
             "chat/truncated": self.rewinding.truncated,
             "session/titleChanged": self._title_changed,
         }
@@ -168,7 +158,7 @@ class Chat:
             turn["message"] for turn in self.state["turns"] if turn["message"]["origin"]["kind"] == "user"
         ]
         if said:
-            self._name_after(next((message for message in said if not runs_here(message)), said[0]))
+            self.starting.name_after(next((message for message in said if not runs_here(message)), said[0]))
 
     def begin_anew(self) -> None:
         """It is new, and nothing was ever written of it: its channel is there at once."""
@@ -238,15 +228,15 @@ class Chat:
         if action["type"] == "chat/turnCancelled":
             if not is_duration(action.get("duration")):
                 action["duration"] = self.turns.duration()
-            runs = self.turns.running and self._runs
+            runs = self.turns.running and self.runs
             is_sound = runs and runs == action.get("turnId") and rejection(action, "chat") is None
             if is_sound and self.turns.can_stop:
-                self._stop(sender, client_seq, action)
+                self.starting.stop(sender, client_seq, action)
                 return
-        self._put(Arrival(sender, client_seq, action, self._runs))
+        self._put(Arrival(sender, client_seq, action, self.runs))
 
     @property
-    def _runs(self) -> str | None:
+    def runs(self) -> str | None:
         """The id of the turn that runs."""
         return self.channel.running if self.channel is not None else None
 
@@ -265,9 +255,9 @@ class Chat:
         try:
             while not self._inbox.empty() and not self._closed:
                 item = self._inbox.get_nowait()
-                async with self._admitting:
+                async with self.admitting:
                     if isinstance(item, Arrival):
-                        self._during = item.during
+                        self.during = item.during
                         await self._answer(item.sender, item.client_seq, item.action)
                     else:
                         await self._go_on(item)
@@ -314,184 +304,8 @@ class Chat:
             raise Refused(READ_ONLY)
         await admit(sender, client_seq, action)
 
-    @property
-    def admitting(self) -> asyncio.Lock:
-        """For whoever changes it in its own order, in nobody's name: held meanwhile."""
-        return self._admitting
-
     def echo(self, sender: Connection, client_seq: int, action: Json) -> None:
         sender.took(client_seq, self.publish(action, origin_of(sender, client_seq)))
-
-    # ── turns ────────────────────────────────────────────────────────────────────────────────────────────────
-    async def _turn_started(self, sender: Connection, client_seq: int, action: Json) -> None:
-        self._check_start(action["turnId"])
-        if action.get("queuedMessageId") is not None:
-            # A person sends on what waits: it is its author's, as the chat holds it.
-            waits = self.waiting.message(action["queuedMessageId"])
-            if waits is None:
-                raise Refused("This message does not wait any more.")
-            started = await self.begin({**action, "message": waits}, origin_of(sender, client_seq))
-            sender.took(client_seq, started)
-            self.waiting.keep()
-            return
-        async with self._settled(sender, action) as settled:
-            sender.took(client_seq, await self.begin(settled, origin_of(sender, client_seq)))
-
-    @asynccontextmanager
-    async def _settled(self, sender: Connection, action: Json) -> AsyncIterator[Json]:
-        """The action with its message as it is kept: who sent it, and what it carries written down (T3, A2 to A6).
-
-        What was written for a message that is not taken goes again.
-        """
-        message = action["message"]
-        meta = {**(message.get("_meta") or {}), **stamp(sender)}
-        for key in (CLIENT, MAY_READ, PENDING_ID):
-            meta.pop(key, None)  # the host says them
-        if self.session.takes_tools:
-            meta[CLIENT] = sender.client_id
-        if points_at_chats(message) or self.session.takes_tools:
-            meta[MAY_READ] = await sender.gate.may("chat:turns")
-        kept = await self.snapshots.settle(sender, {**message, "_meta": meta})
-        try:
-            yield {**action, "message": kept.message}
-        except (Refused, StoreError):
-            await kept.drop()
-            raise
-
-    def say(self, sender: Connection, message: Json) -> asyncio.Task[None]:
-        """The first message of a new chat, which is loaded, as a turn that the host starts (AHP 4.9).
-
-        It is taken ahead of whatever arrives from here on, and ends with a `ProtocolError` if it is not taken. The task
-        is this chat's: it goes on when nobody awaits it.
-        """
-        self._first = asyncio.create_task(self._say(sender, message))
-        return self._first
-
-    async def _say(self, sender: Connection, message: Json) -> None:
-        turn = {"turnId": str(uuid.uuid4()), "startedAt": clock.now(), "message": message}
-        try:
-            async with (
-                self._admitting,
-                self._settled(sender, {"type": "chat/turnStarted", **turn}) as settled,
-            ):
-                await self.begin(settled, None)
-        except Refused as refusal:
-            raise invalid_params(f"The chat is there, its first message was refused: {refusal}") from refusal
-        except StoreError as error:
-            words = f"The chat is there, its first message could not be stored: {error}"
-            raise ProtocolError(INTERNAL_ERROR, words) from error
-
-    def _check_start(self, turn_id: str, *, late: bool = False) -> None:
-        """Whether a turn of this id may start now. Raises `Refused`."""
-        state = self.state
-        if self._closed:
-            raise Refused("This chat is closed.")
-        if not late:
-            self.session.check_open()
-        if "activeTurn" in state:
-            raise Refused("A turn is running in this chat. Wait for it, or stop it.")
-        if any(turn["id"] == turn_id for turn in state["turns"]):
-            raise Refused("The chat has a turn of this id already.")
-
-    async def begin(self, action: Json, origin: Json | None, late: Late | None = None) -> Envelope:
-        """Start a turn: its message is on disk, then it is said, then the backend is handed it (T1).
-
-        `late`: the backend has begun it by itself, so it runs in an archived session as well. Raises `Refused` and
-        `StoreError`: then it did not start.
-        """
-        for_the_host = late is None and self.session.work is None  # it may run what the message says
-        turn_id = action["turnId"]
-        self._check_start(turn_id, late=late is not None)
-        text = action["message"]["text"]
-        command = command_of(text) if self.session.host.terminals.on and for_the_host else None
-        extensions = self.session.host.extensions
-        plugin = extensions.commands.named_in(text) if command is None and for_the_host else None
-        message = marked(action["message"], command is not None, plugin)
-        action = {**action, "message": message}
-        await self.rewinding.give_up()
-        await self.turns.accept(
-            {"id": turn_id, "startedAt": action["startedAt"], "message": message, "responseParts": []}
-        )
-        envelope = self.publish(action, origin)
-        if late is None:
-            if action.get("queuedMessageId") is None:
-                extensions.events.message(self, "turn", message)
-            self._name_after(message)
-        self.turns.run(late)
-        return envelope
-
-    def _name_after(self, message: Json) -> None:
-        """T8: a message names the chat if it has no name; what the host ran, until there is another."""
-        text = message["text"]
-        title = title_of_command(command_of(text) or text) if ran_command(message) else title_of(text)
-        self.session.first_words(self, title, provisional=runs_here(message))
-
-    async def _turn_resumed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        state = self.state
-        last = state["turns"][-1] if state["turns"] else {}
-        self.session.check_open()
-        if "activeTurn" in state:
-            raise Refused("A turn is running in this chat.")
-        if last.get("id") != action["turnId"] or last.get("state") != "error":
-            raise Refused("Only the chat's last turn can be resumed, when it failed.")
-        if not can_resume(state):
-            raise Refused("This turn cannot be resumed. Send the message again.")
-        await self._resume(lambda: self.echo(sender, client_seq, action))
-
-    async def resume_last(self) -> None:
-        """The last turn, which can be resumed, goes on in nobody's name; `admitting` is held. Raises `StoreError`."""
-        last = self.state["turns"][-1]["id"]
-        await self._resume(lambda: self.publish({"type": "chat/turnResume", "turnId": last}))
-
-    async def _resume(self, say: Callable[[], object]) -> None:
-        state = self.state
-        last = state["turns"][-1]
-        await self.rewinding.give_up()
-        await self.turns.accept(
-            {
-                "id": last["id"],
-                "startedAt": last.get("startedAt") or state["modifiedAt"],
-                "message": last["message"],
-                "responseParts": last["responseParts"],
-                **({"usage": last["usage"]} if "usage" in last else {}),
-            },
-            spent=last.get("duration", 0),
-        )
-        self.show(last["id"])
-        say()
-        self.turns.run()
-
-    async def _turn_cancelled(self, sender: Connection, client_seq: int, action: Json) -> None:
-        active = self.state.get("activeTurn")
-        if active is None or active["id"] != action["turnId"]:
-            raise Refused("This turn does not run.")
-        if not self.turns.can_stop:
-            raise Refused(NO_STOP)
-        self._stop(sender, client_seq, action)
-
-    def _stop(self, sender: Connection, client_seq: int, action: Json) -> None:
-        """A person's stop of the turn that runs, in one tick: said, and what steered it taken out (G6)."""
-
-        def say() -> None:
-            self.echo(sender, client_seq, {**action, "duration": max(0, action["duration"])})
-            self.waiting.stopped()
-
-        self._stopped = action["turnId"]
-        self.turns.stop(say)
-
-    def stop_running(self) -> None:
-        """Stop the turn that runs, if one does, in nobody's name."""
-        turn_id = self._runs
-        if turn_id is None or not self.turns.running:
-            return
-        stop: Json = {"type": "chat/turnCancelled", "turnId": turn_id, "duration": self.turns.duration()}
-
-        def say() -> None:
-            self.publish(stop)
-            self.waiting.stopped()
-
-        self._stopped = turn_id
-        self.turns.stop(say)
 
     def show(self, turn_id: str) -> None:
         """An action that names this turn is said next: watchers whose view begins behind it are given it first (AHP 4.9).
@@ -502,47 +316,6 @@ class Chat:
         page = self.channel.page_to_show(turn_id)
         if page is not None:
             self.publish(page)
-
-    # ── what waits behind it ─────────────────────────────────────────────────────────────────────────────────
-    async def _pending_set(self, sender: Connection, client_seq: int, action: Json) -> None:
-        if action["message"].get("attachments"):  # a message that is refused anyway writes nothing
-            await self._check_pending(action)
-        async with self._settled(sender, action) as settled:
-            await self._pending_changed(sender, client_seq, settled)
-
-    async def _pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
-        await self._check_pending(action)
-        changes = await self.waiting.store(action)
-        if (refusal := self._overtaken(action)) is not None:
-            self.waiting.keep()
-            await self.saver.now()
-            raise Refused(refusal)
-        self.session.use()
-        self.echo(sender, client_seq, action)
-        if action["type"] == "chat/pendingMessageSet":
-            self.session.host.extensions.events.message(self, action["kind"], action["message"])
-        self.waiting.keep()  # a stop may have taken something out meanwhile
-        # What came while a turn ran waits for it, and for a person once it was stopped or failed (Q4).
-        if changes and self._during is None:
-            self.waiting.touched(action)
-
-    async def _check_pending(self, action: Json) -> None:
-        refusal = self._overtaken(action) or await self.waiting.refusal(action)
-        if refusal is not None:
-            raise Refused(refusal)
-
-    def _overtaken(self, action: Json) -> str | None:
-        """Why a message cannot wait any more: it was sent, or is to steer a turn that was stopped since it came.
-
-        Looked at before and behind the write: a model reads, and a stop is said, meanwhile.
-        """
-        if action["type"] != "chat/pendingMessageSet":
-            return None
-        if self.waiting.was_sent(action["id"]):  # an edit of it would be delivered beside it
-            return SENT_ALREADY
-        was_stopped = self._during is not None and self._during == self._stopped
-        # Steering that was sent before a stop goes with it (G6).
-        return STOPPED if was_stopped and action["kind"] == "steering" else None
 
     # ── drafts, marks, title ─────────────────────────────────────────────────────────────────────────────────
     async def _draft_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
@@ -591,7 +364,7 @@ class Chat:
     def idle(self) -> bool:
         """Nobody watches, nothing runs, nothing waits."""
         watched = self.channel is not None and self.channel.watched
-        busy = self.turns.busy or self.workers.running or self._worker is not None or self._admitting.locked()
+        busy = self.turns.busy or self.workers.running or self._worker is not None or self.admitting.locked()
         return not watched and not busy
 
     async def read_again(self) -> None:
@@ -618,7 +391,7 @@ class Chat:
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[None]:
         """Meanwhile nothing is admitted, and the backend has let go of the chat."""
-        async with self._admitting:
+        async with self.admitting:
             await self.turns.close()
             yield
 
@@ -641,9 +414,9 @@ class Chat:
         """
         self._closed = True
         self.snapshots.give_up()
-        if self._first is not None:
-            await asyncio.wait([self._first])
-        async with self._admitting:
+        if self.starting.first is not None:
+            await asyncio.wait([self.starting.first])
+        async with self.admitting:
             if gone:
                 self.turns.drop()
                 self.saver.drop()

@@ -378,7 +378,7 @@ async def create_chat(connection: Connection, params: Json) -> Later | None:
     if message is None:
         return None
     await made.loaded()
-    return Later(made.say(connection, message))  # it may ask this client for what is attached
+    return Later(made.starting.say(connection, message))  # it may ask this client for what is attached
 
 
 async def dispose_chat(connection: Connection, params: Json) -> None:

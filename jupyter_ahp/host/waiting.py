@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.meta import HOLD, PENDING_ID, sent_in
 from . import clock
+from .arrivals import Refused
 from .late import Late
 from .pending import Cause, HandOver, OpenLate, Start, next_step
 from .ports import Json, Steering, SteeringRefused, StoreError, TurnFailed
@@ -20,12 +21,14 @@ from .rewind import cut
 
 if TYPE_CHECKING:
     from .chat import Chat
+    from .connection import Connection
 
 log = logging.getLogger(__name__)
 
 NO_STEERING = "The session provider does not support steering messages."
 BEING_PROCESSED = "Cannot change a steering message while it is being processed."
 ANOTHER_WAITS = "Another steering message waits to be read. Queue yours, or take that one back first."
+STOPPED = "The turn that this was to steer was stopped. Send it as a message of its own."
 SENT_ALREADY = "This message was sent already. What was sent cannot be changed."
 
 
@@ -46,6 +49,46 @@ class Waiting:
         """The steering message that cannot be handed to a turn that runs."""
 
     # ── what people change ───────────────────────────────────────────────────────────────────────────────────
+    async def pending_set(self, sender: Connection, client_seq: int, action: Json) -> None:
+        if action["message"].get("attachments"):  # a message that is refused anyway writes nothing
+            await self._check(action)
+        async with self._chat.starting.settled(sender, action) as settled:
+            await self.pending_changed(sender, client_seq, settled)
+
+    async def pending_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        await self._check(action)
+        changes = await self.store(action)
+        if (refusal := self._overtaken(action)) is not None:
+            self.keep()
+            await self._chat.saver.now()
+            raise Refused(refusal)
+        self._chat.session.use()
+        self._chat.echo(sender, client_seq, action)
+        if action["type"] == "chat/pendingMessageSet":
+            self._chat.session.host.extensions.events.message(self._chat, action["kind"], action["message"])
+        self.keep()  # a stop may have taken something out meanwhile
+        # What came while a turn ran waits for it, and for a person once it was stopped or failed (Q4).
+        if changes and self._chat.during is None:
+            self.touched(action)
+
+    async def _check(self, action: Json) -> None:
+        refusal = self._overtaken(action) or await self.refusal(action)
+        if refusal is not None:
+            raise Refused(refusal)
+
+    def _overtaken(self, action: Json) -> str | None:
+        """Why a message cannot wait any more: it was sent, or is to steer a turn that was stopped since it came.
+
+        Looked at before and behind the write: a model reads, and a stop is said, meanwhile.
+        """
+        if action["type"] != "chat/pendingMessageSet":
+            return None
+        if self.was_sent(action["id"]):  # an edit of it would be delivered beside it
+            return SENT_ALREADY
+        was_stopped = self._chat.during is not None and self._chat.during == self._chat.starting.stopped
+        # Steering that was sent before a stop goes with it (G6).
+        return STOPPED if was_stopped and action["kind"] == "steering" else None
+
     async def refusal(self, action: Json) -> str | None:
         """Why what waits cannot be changed so; None if it can (G4, G5, G7)."""
         if action.get("kind") != "steering":
@@ -161,7 +204,7 @@ class Waiting:
             "message": _named(waiting),
             "queuedMessageId": waiting["id"],
         }
-        await self._chat.begin(start, None)
+        await self._chat.starting.begin(start, None)
         self.keep()
 
     async def _open_late(self) -> None:
@@ -177,7 +220,7 @@ class Waiting:
             start["queuedMessageId"] = late.message_id
         self._opens = late.message_id
         try:
-            await self._chat.begin(start, None, late)
+            await self._chat.starting.begin(start, None, late)
         except BaseException:
             behind.put_back(late)
             raise

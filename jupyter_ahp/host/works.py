@@ -249,7 +249,7 @@ class Workplace(WorkingSession):
             message = self._message(self._of_the_turn(prompt.turn_id), model)
             start = {"turnId": turn_id, "startedAt": clock.now(), "message": message}
             async with own.admitting:
-                await own.begin({"type": "chat/turnStarted", **start}, None)
+                await own.starting.begin({"type": "chat/turnStarted", **start}, None)
         except Refused as refusal:
             words = f"The work could not begin: {refusal} Try again in a moment."
             raise TurnFailed("workBusy", words, resumable=True) from refusal
@@ -269,7 +269,7 @@ class Workplace(WorkingSession):
                 return "anew"
             self._ready(prompt, standing)
             async with own.admitting:
-                await own.resume_last()
+                await own.starting.resume_last()
             return "resumed"
         except (Refused, StoreError, ProtocolError) as error:
             raise TurnFailed("workFailed", f"The work could not go on: {error}", resumable=True) from error
@@ -363,7 +363,7 @@ class Workplace(WorkingSession):
         for waits in own.state.get("queuedMessages", ()):
             own.publish({"type": "chat/pendingMessageRemoved", "kind": "queued", "id": waits["id"]})
         own.waiting.keep()
-        own.stop_running()
+        own.starting.stop_running()
 
     def can_stop(self, chat: str) -> bool:
         worker = self.session.chats.get(chat)
@@ -372,7 +372,7 @@ class Workplace(WorkingSession):
     async def stop_worker(self, chat: str) -> None:
         worker = self.session.chats.get(chat)
         if worker is not None and worker.channel is not None and worker.turns.can_stop:
-            worker.stop_running()
+            worker.starting.stop_running()
 
     def confirmed(self, chat: str, call_id: str, confirmation: Confirmation) -> None:
         of = self.session.chats.get(chat)
