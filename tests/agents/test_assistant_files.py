@@ -164,6 +164,7 @@ def tree(desk: Desk) -> Desk:
         "a.py": "import os\nvalue = 1\n",
         "src/b.py": "value = 2\n",
         "src/c.txt": "Value = 3\n",
+        "src/noise.log": "value\n",
         "noise.log": "value\n",
         "build/d.py": "value\n",
         "node_modules/e.py": "value\n",
@@ -182,6 +183,8 @@ def tree(desk: Desk) -> Desk:
         ({"pattern": "^value", "ignore_case": True, "glob": "*.txt"}, ["src/c.txt:1: Value = 3"]),
         ({"glob": "*.py"}, ["a.py", "src/b.py"]),
         ({"glob": "*.py", "path": "src"}, ["src/b.py"]),
+        ({"glob": "*", "path": "src"}, ["src/b.py", "src/c.txt"]),
+        ({"glob": "*", "path": "build"}, ["build/d.py"]),
         ({"pattern": "import", "path": "a.py"}, ["a.py:1: import os"]),
     ],
 )

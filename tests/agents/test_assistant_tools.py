@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jupyter_ahp.agents.assistant import runtime
+from jupyter_ahp.agents.assistant.standing import MOST_TOOLS
 from jupyter_ahp.agents.assistant.used import LONGEST, ROOM
 from jupyter_ahp.agents.base import Confirmation, ImageBlock, Json, Prompt, ToolResult
 from tests.agents.conftest import MakeAssistant
@@ -136,6 +137,17 @@ async def test_any_schema_of_an_object_can_be_offered_and_called(
     [(name, _, offered)] = api.offered(model.requests[0])
     assert (name, offered["type"]) == ("add", "object")
     assert tool.calls == [{"a": 1, "b": 2}]
+
+
+async def test_no_more_tools_are_offered_than_a_model_takes_and_that_is_said(
+    api: Api, model: MockModel
+) -> None:
+    tools = [Made(add) for _ in range(MOST_TOOLS + 3)]
+    for number, tool in enumerate(tools):
+        tool.name = f"add{number}"
+    sink = await tell(api.assistant, "!!text Hello", tools=[*tools, Made(add), tools[0]])
+    assert [name for name, _, _ in api.offered(model.requests[0])] == [f"add{n}" for n in range(MOST_TOOLS)]
+    assert sink.notices == ["A model takes 128 tools at most: 4 of them are left out here."]
 
 
 async def test_a_call_is_run_and_the_model_goes_on_from_its_result(api: Api, model: MockModel) -> None:

@@ -23,9 +23,9 @@ LINE = 400
 Rules = tuple[tuple[str, GitIgnoreSpec], ...]
 
 
-def walk(top: str) -> Iterator[str]:
+def walk(top: str, roots: list[str]) -> Iterator[str]:
     """The files under a directory, nearest first; without what is ignored, and into no link."""
-    waiting: deque[tuple[str, Rules]] = deque([(top, ())])
+    waiting: deque[tuple[str, Rules]] = deque([(top, rules_above(top, roots))])
     while waiting:
         directory, rules = waiting.popleft()
         rules = with_rules(directory, rules)
@@ -46,6 +46,23 @@ def walk(top: str) -> Iterator[str]:
                 waiting.append((entry.path, rules))
             elif is_file:
                 yield entry.path
+
+
+def rules_above(top: str, roots: list[str]) -> Rules:
+    """What holds in a directory from those above it, up to the one of the chat that it is in. None of it, if that leaves
+    out the directory itself: then somebody chose it all the same."""
+    above: list[str] = []
+    directory = top
+    while directory not in roots:
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return ()
+        directory = parent
+        above.append(parent)
+    rules: Rules = ()
+    for directory in reversed(above):
+        rules = with_rules(directory, rules)
+    return () if ignored(rules, top, True) else rules
 
 
 def with_rules(directory: str, rules: Rules) -> Rules:
@@ -95,9 +112,9 @@ def search(request: dict[str, object]) -> Iterator[dict[str, object]]:
     except ValueError as error:
         yield {"error": f"the glob cannot be used: {error}"}
         return
-    top = str(request["top"])
+    top, roots = str(request["top"]), request.get("roots")
     said = looked = 0
-    for path in [top] if os.path.isfile(top) else walk(top):
+    for path in [top] if os.path.isfile(top) else walk(top, roots if isinstance(roots, list) else []):
         name = os.path.basename(path) if path == top else os.path.relpath(path, top)
         if names is not None and not names.match_file(name.replace(os.sep, "/")):
             continue

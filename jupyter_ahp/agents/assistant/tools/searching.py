@@ -49,7 +49,8 @@ class SearchFiles(WorkTool):
         place = await asyncio.to_thread(self.workspace.place, arguments.get("path", "."))
         if not await asyncio.to_thread(os.path.exists, place.path):
             raise Refused(f"There is no {place.name}.")
-        found, end = await _search({**arguments, "top": place.path, "most": MOST})
+        roots = await asyncio.to_thread(self.workspace.roots)
+        found, end = await _search({**arguments, "top": place.path, "roots": roots, "most": MOST})
         if "error" in end:
             raise Refused(f"Not done: {end['error']}")
         lines = [_line(hit, place) for hit in found]

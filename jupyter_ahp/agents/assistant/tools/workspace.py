@@ -42,15 +42,17 @@ class Workspace:
         self.writing = asyncio.Lock()
         """Held from the look at a file to its replacement: several calls of one answer run at once."""
 
+    def roots(self) -> list[str]:
+        """The directories, behind all links. Blocks."""
+        return [os.path.realpath(directory) for directory in self.directories]
+
     def place(self, path: str) -> Place:
         """What a path of the model's means. Blocks. Raises `Refused` if it is outside."""
         first = self.directories[0]
         wanted = os.path.normpath(os.path.join(first, os.path.expanduser(path)))
         try:
             real = os.path.realpath(wanted)
-            inside = any(
-                Path(real).is_relative_to(os.path.realpath(directory)) for directory in self.directories
-            )
+            inside = any(Path(real).is_relative_to(root) for root in self.roots())
         except (
             OSError,
             ValueError,
