@@ -22,7 +22,7 @@ from ..protocol.errors import (
 from ..protocol.meta import runs_here
 from ..protocol.reducers import REDUCERS
 from ..protocol.validate import rejection
-from . import clock, rewind
+from . import clock, directories, rewind
 from .answers import Answers
 from .arrivals import Arrival, Occasion, Refused, is_duration, origin_of, stamp
 from .channels import ChatChannel
@@ -108,6 +108,8 @@ class Chat:
             "chat/queuedMessagesReordered": self.waiting.pending_changed,
             "chat/truncated": self.rewinding.truncated,
             "session/titleChanged": self._title_changed,
+            directories.CHAT_SET: self._directories_changed,
+            directories.CHAT_REMOVED: self._directories_changed,
         }
 
     # ── state ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,6 +338,22 @@ class Chat:
 
     async def _mark_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
         self.echo(sender, client_seq, action)
+
+    async def _directories_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
+        directories.check_of_chat(self.session, action)
+        self.echo(sender, client_seq, action)
+        self.session.use()
+
+    def changed_elsewhere(self, actions: list[Json]) -> None:
+        """What a change of its session changes for this chat, loaded or not."""
+        if self.channel is None:
+            state: Json = {**self.summary, "turns": []}
+            for action in actions:
+                state = REDUCERS["chat"](state, action)
+            self.session.summary_changed(self.uri, {"workingDirectories": state["workingDirectories"]})
+            return
+        for action in actions:
+            self.publish(action)
 
     async def _title_changed(self, sender: Connection, client_seq: int, action: Json) -> None:
         self.echo(sender, client_seq, action)

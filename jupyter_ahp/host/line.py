@@ -30,6 +30,8 @@ class Line:
         self._chat = chat
         self.conversation: Conversation | None = None
         """The one that is open."""
+        self._paths: list[str] = []
+        """Where it works."""
         self.untold = False
         """It has a memory of its own, and has not been told yet what was said before it began."""
         self._behind: Behind | None = None
@@ -38,10 +40,13 @@ class Line:
         """What it is told of changed settings, one after the other."""
 
     async def open(self, turn_id: str, history: Sequence[Json]) -> Conversation:
-        """The conversation, begun or gone on with for this turn if none is open. Raises `TurnFailed`, or whatever the
-        agent raises."""
+        """The conversation, begun or gone on with for this turn if none is open, or if it works where the chat does not
+        work any more (U11). Raises `TurnFailed`, or whatever the agent raises."""
+        session = self._chat.session
+        paths = session.paths_of(self._chat)
+        if self.conversation is not None and self._paths != paths and (moved := self.gone()) is not None:
+            await self.hang_up(moved)
         if self.conversation is None:
-            session = self._chat.session
             agent = session.agent
             if agent is None:
                 raise TurnFailed(
@@ -55,7 +60,7 @@ class Line:
                 Start(
                     session_id=session.id,
                     chat=self._chat.uri,
-                    directories=session.paths_of(self._chat),
+                    directories=paths,
                     config=session.config,
                     memory=record.memory,
                     at=record.at,
@@ -63,7 +68,7 @@ class Line:
                     host=behind,
                 )
             )
-            self._behind = behind
+            self._behind, self._paths = behind, paths
             self.untold = memory.opened(turn_id, history)
         return self.conversation
 

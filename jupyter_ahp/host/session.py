@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol import status, uris
 from ..protocol.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError, channel_not_found
 from ..protocol.validate import rejection
-from . import clock
+from . import clock, directories
 from .approvals import SessionApprovals
 from .arrivals import Refused
 from .branching import Branch
@@ -63,7 +63,6 @@ class Session:
         self.provider = record.provider
         self.created_at = record.created_at
         self.default_chat = record.default_chat
-        self.directories = record.directories
         self.last_turns = record.last_turns
         self.meta = record.meta
         self.used = used
@@ -134,6 +133,12 @@ class Session:
         values: Json = (self.state.get("config") or {}).get("values", {})
         return values
 
+    @property
+    def directories(self) -> list[str]:
+        """URIs; the first is where its agent works."""
+        directories: list[str] = self.state["workingDirectories"]
+        return directories
+
     def summary_of(self, chat: str) -> Json:
         summary: Json = next(entry for entry in self.state["chats"] if entry["resource"] == chat)
         return summary
@@ -146,7 +151,7 @@ class Session:
     @property
     def paths(self) -> list[str]:
         """The absolute paths of its directories."""
-        return [path for uri in self.state["workingDirectories"] if (path := path_of(uri)) is not None]
+        return [path for uri in self.directories if (path := path_of(uri)) is not None]
 
     def status(self) -> tuple[int, str | None]:
         """Its status bits and activity, from its chats (AHP 3.3); the marks are its own.
@@ -266,6 +271,11 @@ class Session:
         for bit, kind, key in _MARKS:
             if (record.marks ^ state["status"]) & bit:
                 self._publish({"type": kind, key: bool(record.marks & bit)})
+        for uri in record.directories:
+            if uri not in self.directories:
+                self._publish({"type": directories.SET, "directory": uri})
+        for uri in set(self.directories) - set(record.directories):
+            self._publish({"type": directories.REMOVED, "directory": uri})
         if record.config != self.config:
             self._publish({"type": "session/configChanged", "config": record.config, "replace": True})
         self.default_chat = record.default_chat
@@ -405,6 +415,9 @@ class Session:
             del chat.record.meta[PROVISIONAL]
         chat.saver.soon()
 
+    def summary_changed(self, chat: str, changes: Json) -> None:
+        self._publish({"type": "session/chatUpdated", "chat": chat, "changes": changes})
+
     def rename_chat(self, chat: Chat, title: str) -> None:
         """A session is named with its default chat, until somebody names the one and not the other."""
         self.use()
@@ -412,7 +425,7 @@ class Session:
             "",
             self.summary_of(chat.uri)["title"],
         )
-        self._publish({"type": "session/chatUpdated", "chat": chat.uri, "changes": {"title": title}})
+        self.summary_changed(chat.uri, {"title": title})
         self._tell(chats=self._compact())
         if together and self.state["title"] != title:
             self._publish({"type": "session/titleChanged", "title": title})
@@ -441,14 +454,14 @@ class Session:
     # ── chats ────────────────────────────────────────────────────────────────────────────────────────────────
     async def add_chat(self, uri: str, begins: Branch) -> Chat:
         """Another chat (U8, U11, S2, S8), on disk before it is told of. Raises `ProtocolError`, `StoreError`."""
-        directories = begins.directories
-        if directories is not None and (outside := set(directories) - set(self.state["workingDirectories"])):
+        chosen = begins.directories
+        if chosen is not None and (outside := set(chosen) - set(self.directories)):
             raise ProtocolError(
                 INVALID_PARAMS, f"Not among the session's directories: {', '.join(sorted(outside))}"
             )
         summary = {**empty_summary(uri, title=begins.title, origin=begins.origin), "movable": True}
-        if directories is not None:
-            summary["workingDirectories"] = directories
+        if chosen is not None:
+            summary["workingDirectories"] = chosen
         store, memory = self.host.store, begins.held.memory
         self.to_copy += [memory] if memory else []
         try:
@@ -573,6 +586,12 @@ class Session:
                 for chat in self.chats.values():
                     chat.turns.line.configured()
                 self.approvals.setting_changed(action["config"])
+            case directories.SET | directories.REMOVED | directories.REPLACED:
+                directories.check_of_session(self, action)
+                self._echo(sender, client_seq, action)
+                directories.of_chats(self, action)
+                self.use()
+                self._tell(workingDirectories=self.directories)
             case "session/activeClientSet":
                 self._set_client(sender, client_seq, action)
             case "session/activeClientRemoved":

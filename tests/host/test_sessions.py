@@ -498,7 +498,7 @@ async def test_T7_what_a_client_may_not_say_comes_back_to_it_alone(
         ("session/noSuchThing", {}),
         ("session/titleChanged", {"title": 7}),
         ("chat/draftChanged", {}),
-        ("session/workingDirectorySet", {"directory": "file:///x"}),
+        ("session/workingDirectorySet", {"directory": 7}),
     ]
     for kind, fields in refused:
         await client.do(S, kind, **fields)
