@@ -72,6 +72,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """`%load_ext jupyter_ahp`: the magics `%chat` and `%%chat`."""
+    from .notebook.magics import load
+
+    load(ipython)
+
+
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     """Jupyter Server asks for this when the extension is enabled."""
     from .app import AHPExtension

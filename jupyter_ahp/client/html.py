@@ -50,6 +50,11 @@ def answer_html(turn: Turn) -> str:
     return "\n".join(parts) or "<p><i>No answer.</i></p>"
 
 
+def part_html(part: Any) -> str:
+    """One part of an answer."""
+    return "\n".join(_parts_html([part]))
+
+
 def transcript_html(title: str, agent: str, turns: Sequence[Turn], *, keep: int, saved: str) -> str:
     """A chat's last `keep` turns. `saved` says when, for people."""
     count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"

@@ -5,6 +5,7 @@ One place where AHP's JSON (4.2 to 4.5) becomes data classes; `raw` is the JSON 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -30,21 +31,35 @@ def _plain(text: Any) -> str:
     return str(text.get("markdown", "")) if isinstance(text, dict) else str(text or "")
 
 
+class _Shown:
+    """Shown in a notebook as it is in the chat."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from .html import part_html
+
+        return part_html(self)
+
+
 # ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 @dataclass(frozen=True, slots=True)
-class Markdown:
+class Markdown(_Shown):
     """A piece of the answer. `delta` is what is new since the part was given last, in `Chat.stream`."""
 
     id: str
     content: str
     delta: str = ""
 
+    def _repr_markdown_(self) -> str:
+        return self.content
+
     def __repr__(self) -> str:
         return f"Markdown({_short(self.content)})"
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(_Shown):
     """What the model thought, where it tells. `delta` as for `Markdown`."""
 
     id: str
@@ -56,7 +71,7 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallPart:
+class ToolCallPart(_Shown):
     """A tool call. `status` is AHP's: `pending-confirmation` waits for `Chat.approve`, `completed` has its result."""
 
     id: str
@@ -92,7 +107,7 @@ class ToolCallPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Question(_Shown):
     """What the agent asks; open while `response` is None. `Chat.answer` answers it."""
 
     id: str
@@ -115,7 +130,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(_Shown):
     """A line from the system in the turn."""
 
     content: str
@@ -126,7 +141,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
+class Steering(_Shown):
     """What somebody said while the turn ran (`Chat.steer`), at the place where the agent read it."""
 
     message: Message
@@ -142,7 +157,7 @@ class Steering:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorPart:
+class ErrorPart(_Shown):
     """Why the turn failed. `resumable`: `Chat.resume` may help."""
 
     message: str
@@ -156,7 +171,7 @@ class ErrorPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(_Shown):
     """Content that is fetched rather than carried."""
 
     uri: str
@@ -166,7 +181,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherPart:
+class OtherPart(_Shown):
     """A part of a kind that this client does not know."""
 
     kind: str
@@ -334,11 +349,18 @@ class Turn:
     def __repr__(self) -> str:
         took = f", {self.duration:.1f} s" if self.duration is not None else ""
         count = f", {len(self.parts)} parts" if len(self.parts) > 1 else ""
-        return f"Turn({self.state}, {_short(self.text)}{count}{took})"
+        said = _short(self.text or (self.output or "").strip())
+        value = f", value={reprlib.repr(self.value)}" if self.value is not None else ""
+        return f"Turn({self.state}, {said}{value}{count}{took})"
 
     def _repr_markdown_(self) -> str:
         error = self.error
-        return self.text if error is None else f"{self.text}\n\n**{error.message}**".strip()
+        ending = (
+            f"**{error.message}**" if error is not None else "*Stopped.*" if self.state == "cancelled" else ""
+        )
+        ran = self.output
+        output = f"```\n{ran.rstrip()}\n```" if ran else ""
+        return "\n\n".join(filter(None, [self.text, output, ending]))
 
     def _repr_html_(self) -> str:
         from .html import answer_html

@@ -18,12 +18,14 @@ Mirrors: TypeAlias = tuple[Mirror, Mirror]
 """A session's and one of its chats'."""
 T = TypeVar("T")
 
+_KEYS = uuid.UUID("b3a6a0c1-7f0e-4a5e-8d54-58c1c4a1f2d7")
+_GAP = 3  # names in a row without a session, behind which there are none
 _COMING = 5.0  # seconds that a chat whose making was asked for twice may take to appear
 
 
-async def create(connection: Connection, params: Json) -> Mirrors:
-    """A new session by AHP's `createSession` (4.9), but for its name, and its first chat."""
-    session = uris.session_uri(str(uuid.uuid4()))
+async def create(connection: Connection, params: Json, name: str | None = None) -> Mirrors:
+    """A new session by AHP's `createSession` (4.9), called `name` or by an opaque one, and its first chat."""
+    session = uris.session_uri(name or str(uuid.uuid4()))
     try:
         await connection.request("createSession", {"channel": session, **params})
     except ProtocolError as error:
@@ -41,6 +43,32 @@ async def find_session(connection: Connection, session: str) -> Mirrors:
     except BaseException:
         await connection.unsubscribe(mirror)
         raise
+
+
+async def find_named(connection: Connection, key: str) -> tuple[Mirrors | None, str]:
+    """The newest session that was made under this key, and the name for the next one.
+
+    Names are numbered; some may be missing, of sessions that people deleted.
+    """
+    found: Mirrors | None = None
+    number = missing = 0
+    following = _numbered(key, 0)
+    while missing < _GAP:
+        try:
+            mirrors = await find_session(connection, uris.session_uri(_numbered(key, number)))
+        except (ProtocolError, Refused):
+            missing += 1
+        else:
+            missing = 0
+            for mirror in found or ():
+                await connection.unsubscribe(mirror)
+            found, following = mirrors, _numbered(key, number + 1)
+        number += 1
+    return found, following
+
+
+def _numbered(key: str, number: int) -> str:
+    return str(uuid.uuid5(_KEYS, f"{key} {number}"))
 
 
 async def find_chat(connection: Connection, chat: str) -> Mirrors:

@@ -81,6 +81,31 @@ class Chat:
         chat._open(lambda connection: AsyncChat.open(uri, connection, approve=approve), host)
         return chat
 
+    @classmethod
+    def named(
+        cls,
+        key: str,
+        agent: str | None = None,
+        *,
+        title: str | None = None,
+        host: AnyHost | None = None,
+        approve: Policy | None = None,
+        new: bool = False,
+    ) -> Self:
+        """The chat that goes under this name on its host, made if there is none: `chat = Chat.named("report")`.
+
+        So a script, or a notebook, finds its chat again. `agent` and `title` are for one that is made; with `new` one is
+        made, and goes under the name from then on.
+        """
+        chat = cls.__new__(cls)
+        chat._open(
+            lambda connection: AsyncChat.named(
+                key, agent, title=title, host=connection, approve=approve, new=new
+            ),
+            host,
+        )
+        return chat
+
     @staticmethod
     def _default_host() -> AnyHost:
         """Where a chat is held that names no host. Raises `NoHost`."""

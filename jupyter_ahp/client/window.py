@@ -23,7 +23,7 @@ from .host import AnyHost, Host
 from .line import Line
 from .mirror import Mirror
 from .model import ChatSummary, Doing, Origin, Turn, doing, summary_of, turn_of
-from .opening import Mirrors, create, entry_of, find_chat, find_session, refusing, session_of
+from .opening import Mirrors, create, entry_of, find_chat, find_named, find_session, refusing, session_of
 from .places import waiting_in
 from .show import Canvas
 from .waiting import AsyncWaiting
@@ -83,6 +83,26 @@ class Window:
         chat._find = lambda: find(chat._connection, uri)
         return chat
 
+    @classmethod
+    def named(
+        cls,
+        key: str,
+        agent: str | None = None,
+        *,
+        title: str | None = None,
+        host: AnyHost | Connection | None = None,
+        approve: Policy | None = None,
+        new: bool = False,
+    ) -> Self:
+        """The chat that goes under this name on its host, made if there is none: `chat = await AsyncChat.named("report")`.
+
+        So a script, or a notebook, finds its chat again. `agent` and `title` are for one that is made; with `new` one is
+        made, and goes under the name from then on.
+        """
+        chat = cls(agent, title=title, host=host, approve=approve)
+        chat._find = lambda: chat._find_named(key, new)
+        return chat
+
     # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
@@ -125,13 +145,22 @@ class Window:
             connection, self._connection = self._connection, Connection(self._own_host.resolve)
             await connection.close()
 
-    async def _create(self) -> Mirrors:
+    async def _find_named(self, key: str, new: bool) -> Mirrors:
+        """The session that goes under this key, or a new one."""
+        found, name = await find_named(self._connection, key)
+        if found is not None and not new:
+            return found
+        for mirror in found or ():
+            await self._connection.unsubscribe(mirror)
+        return await self._create(name)
+
+    async def _create(self, name: str | None = None) -> Mirrors:
         params: Json = {"workingDirectories": [self._directory.as_uri()]}
         if self._wanted_agent is not None:
             params["provider"] = self._wanted_agent
         if self._config:
             params["config"] = self._config
-        mirrors = await create(self._connection, params)
+        mirrors = await create(self._connection, params, name)
         if self._wanted_title is not None:
             await self._retitle(mirrors, self._wanted_title)
         return mirrors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,6 +181,17 @@ def test_nothing_that_was_said_is_html(part: Json) -> None:
     assert "<script" not in html
     assert "<img" not in html
     assert html.count("&lt;script&gt;") >= 4
+
+
+def test_parts_and_values_are_shown_in_a_notebook() -> None:
+    said = part_of({"kind": "markdown", "id": "m", "content": f"**Bold** {EVIL}"})
+    assert said._repr_html_().startswith("<p><strong>Bold</strong>")
+    assert "<script" not in said._repr_html_()
+    assert "done" in part_of({"kind": "toolCall", "toolCall": CALL})._repr_html_()
+    ended = turn_of(turn("cancelled", [{"kind": "markdown", "id": "m", "content": "So far"}]))
+    assert ended._repr_markdown_() == "So far\n\n*Stopped.*"
+    assert "value=[1, 2]" in repr(replace(ended, value=[1, 2]))
+    assert len(repr(replace(ended, value="x" * 1000))) < 200
 
 
 @pytest.mark.parametrize(
