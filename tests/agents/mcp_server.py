@@ -1,4 +1,5 @@
-"""An MCP server on the real `mcp` package, for tests: `python mcp_server.py stdio`, or `http` or `sse`, which print their port."""
+"""An MCP server on the real `mcp` package, for tests: `python mcp_server.py stdio`, or `http` or `sse`, which print their port
+(any that is free, unless a third argument says which)."""
 
 from __future__ import annotations
 
@@ -55,8 +56,10 @@ def main() -> None:
             file.write(f"{os.getpid()}\n")
         server.run("stdio")
         return
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
         port = taken.getsockname()[1]
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,25 +156,31 @@ async def test_T5_a_stop_while_it_is_asked_starts_nothing(
 
 
 # ── Configured ───────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.fixture(params=["http", "sse"])
-def remote(request: pytest.FixtureRequest, directory: Path) -> Iterator[Json]:
-    """A server on loopback, as it is configured."""
-    how: str = request.param
+@contextmanager
+def remote_server(how: str, directory: Path, port: int = 0) -> Iterator[Json]:
+    """A server on loopback, as it is configured; any port, or that one."""
     process = subprocess.Popen(
-        [sys.executable, SERVER, how],
+        [sys.executable, SERVER, how, str(port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=directory,
     )
     assert process.stdout is not None
-    port = int(process.stdout.readline())
-    path = "mcp" if how == "http" else "sse"
-    _reachable(port)
-    yield {"type": how, "url": f"http://127.0.0.1:{port}/{path}"}
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    try:
+        port = int(process.stdout.readline())
+        _reachable(port)
+        yield {"type": how, "url": f"http://127.0.0.1:{port}/{'mcp' if how == 'http' else 'sse'}"}
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture(params=["http", "sse"])
+def remote(request: pytest.FixtureRequest, directory: Path) -> Iterator[Json]:
+    with remote_server(request.param, directory) as entry:
+        yield entry
 
 
 def _reachable(port: int) -> None:
@@ -258,6 +265,45 @@ async def test_one_that_dies_is_said_to_the_model_and_started_again_with_the_nex
         assert answer_of(await desk.ended(2)) == "Back."
         assert desk.results()[-1] == "5"
         assert len(started(directory)) == 2
+
+
+async def test_one_far_away_that_was_started_again_is_found_again(
+    make_assistant: MakeAssistant, model: MockModel, directory: Path
+) -> None:
+    add = '!!tool mcp__far__add {"a": 2, "b": 3}\n!!text Done.'
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    entry = {"url": f"http://127.0.0.1:{port}/mcp"}
+    async with at_desk(
+        assistant_with(make_assistant, model, mcp_servers={"far": entry}), model, directory
+    ) as desk:
+        with remote_server("http", directory, port):
+            await desk.client.start(desk.chat, add)
+            await desk.ended()
+        await desk.client.start(desk.chat, add)
+        await desk.ended(2)
+        assert "the server is gone" in desk.results()[-1]
+        with remote_server("http", directory, port):
+            await desk.client.start(desk.chat, add)
+            await desk.ended(3)
+        assert desk.results()[-1] == "5"
+
+
+async def test_T5_a_stop_while_one_starts_ends_it(
+    make_assistant: MakeAssistant, model: MockModel, directory: Path
+) -> None:
+    code = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(1000)"
+    slow = {"command": sys.executable, "args": ["-c", code]}
+    agent = assistant_with(make_assistant, model, mcp_servers={"slow": slow})
+    async with at_desk(agent, model, directory) as desk:
+        turn = await desk.client.start(desk.chat, "!!text Hello")
+        pid = directory / "pid"
+        await until(lambda: pid.is_file() and pid.read_text(), PATIENCE)
+        await desk.client.do(desk.chat, "chat/turnCancelled", turnId=turn, duration=1)
+        assert (await desk.ended())["state"] == "cancelled"
+        await until(lambda: not os.path.exists(f"/proc/{pid.read_text()}"), PATIENCE)
+    assert model.requests == []
 
 
 # ── What is written down ─────────────────────────────────────────────────────────────────────────────────────────

@@ -47,6 +47,7 @@ class Line:
         self._directories = directories
         self._environ = environ
         self._child: Child | None = None
+        self._lost = False
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
         # A task of its own: what the client holds has to be left by the task that entered it.
@@ -69,7 +70,7 @@ class Line:
 
     @property
     def alive(self) -> bool:
-        return not self._running.done() and (self._child is None or self._child.alive)
+        return not self._lost and not self._running.done() and (self._child is None or self._child.alive)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Raises `Unavailable`."""
@@ -77,8 +78,9 @@ class Line:
         try:
             return await client.call_tool(name, dict(arguments))
         except MCPError as error:
-            if not self.alive:
-                raise Unavailable(f"the server has ended{self._last_words}") from error
+            if error.code == types.CONNECTION_CLOSED or not self.alive:
+                self._lost = True  # for good, though an HTTP server may be there again
+                raise Unavailable(f"the server is gone{self._last_words}") from error
             raise Unavailable(str(error)) from error
 
     async def close(self) -> None:
