@@ -160,6 +160,8 @@ class BotConversation(Conversation):
         kind = action["type"]
         if chat != self._work.chat:
             self._shown.of_worker(chat, action)
+        elif turn.through.done():
+            return  # it failed: what comes behind a gap is not shown
         elif kind in ("chat/turnStarted", "chat/turnResume"):
             taken_up = action.get("queuedMessageId")
             if taken_up in turn.handed:

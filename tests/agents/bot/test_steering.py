@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from jupyter_ahp.host.ports import Json, StoreError
+from jupyter_ahp.host.ports import Json, Prompt, StoreError, TurnSink
 from jupyter_ahp.protocol.meta import steering_of
-from tests.host.harness import answer_of, quiet, until
+from tests.host.harness import answer_of, message, quiet, until
 
 from .conftest import Room
 
@@ -263,3 +263,87 @@ async def test_a_turn_of_the_work_that_cannot_start_ends_the_bots_turn_with_word
     last = await ended(room)
     assert "the disk is full" in last["responseParts"][-1]["error"]["message"]
     assert read(last) == ["Only a hint"]
+
+
+async def test_a_stop_before_the_work_began_sends_nothing(room: Room) -> None:
+    gate = asyncio.Event()
+
+    async def slow() -> None:
+        await gate.wait()
+
+    room.worker.on_open = slow
+    turn = await room.client.start(room.chat, "Solve it")
+    await until(lambda: room.work().get("activeTurn"))
+    await room.other.do(room.chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await quiet(room.host)
+    gate.set()
+    assert room.worker.prompts == []
+    assert "activeTurn" not in room.work()
+    room.worker.on_open = None
+    room.worker.words.put_nowait("done")
+    last = await room.client.say(room.chat, "Anew")
+    assert answer_of(last) == "on Anew"
+
+
+async def test_a_stop_in_a_tool_ends_the_tool(room: Room) -> None:
+    stopped: list[str] = []
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        call = sink.tool("run", title="Run")
+        call.run("Running")
+        call.on_stop(lambda: stopped.append(prompt.text))
+        await room.worker.words.get()
+
+    room.worker.play = play
+    turn = await room.client.start(room.chat, "Solve it")
+    await room.client.call_in(room.chat, "running")
+    await room.other.do(room.chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await quiet(room.host)
+    assert stopped == ["Solve it"]
+    assert [call["status"] for call in room.client.calls(room.chat)] == ["cancelled"]
+    assert room.work()["turns"][-1]["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("moment", range(12))
+async def test_G6_a_stop_at_any_moment_of_a_hand_over_leaves_no_work_running(room: Room, moment: int) -> None:
+    """The stop comes so many ticks behind the end of the work's first turn, while steering is taken up."""
+    turn = await working(room)
+    await room.steer("Only a hint")
+    await handed_over(room)
+    room.worker.words.put_nowait("done")
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    await room.other.dispatch(room.chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await until(lambda: not room.active)
+    await quiet(room.host)
+    await until(lambda: "activeTurn" not in room.work())
+    assert "queuedMessages" not in room.work()
+    assert "steeringMessage" not in room.state
+    while not room.worker.words.empty():
+        room.worker.words.get_nowait()
+    room.worker.words.put_nowait("done")
+    last = await room.client.say(room.chat, "Anew")
+    assert answer_of(last) == "on Anew"
+
+
+@pytest.mark.parametrize("moment", range(16))
+async def test_B16_G2_steering_at_any_moment_of_the_works_end_is_answered_once(
+    room: Room, moment: int
+) -> None:
+    """In the turn that it found, or in one of its own; never in both, never in none."""
+    await working(room)
+    room.worker.words.put_nowait("done")
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    fields: Json = {"kind": "steering", "id": "s1", "message": message("Only a hint")}
+    await room.other.dispatch(room.chat, "chat/pendingMessageSet", **fields)
+    await until(lambda: "on Only a hint" in room.said)
+    room.worker.words.put_nowait("done")
+    await until(lambda: not room.active)
+    await quiet(room.host)
+    assert [prompt.text for prompt in room.worker.prompts] == ["Solve it", "Only a hint"]
+    turns = room.state["turns"]
+    own = [turn for turn in turns if turn["message"]["text"] == "Only a hint"]
+    assert len(own) + sum(len(read(turn)) for turn in turns) == 1
+    assert {turn["state"] for turn in turns} == {"complete"}
+    assert "steeringMessage" not in room.state

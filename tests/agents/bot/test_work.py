@@ -411,6 +411,34 @@ async def test_what_cannot_be_shown_ends_the_turn_with_words_and_stops_the_work(
     assert "cannot be shown there" in caplog.text
 
 
+async def test_a_turn_whose_work_was_done_is_resumed_with_what_it_has_not_shown(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the server dies between the two ends: nothing is done twice."""
+
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        for piece in ("Think ", "of ", "the base case."):
+            sink.markdown(piece)
+
+    hear = Mirror.hear
+
+    def breaks(mirror: Mirror, action: Json) -> None:
+        if action.get("content") == "of ":
+            raise KeyError("of a mirror")
+        hear(mirror, action)
+
+    room.worker.play = play
+    monkeypatch.setattr(Mirror, "hear", breaks)
+    turn = await say(room)
+    assert (turn["state"], answer_of(turn)) == ("error", "Think ")
+    assert room.work()["turns"][-1]["state"] == "complete"
+    await room.client.do(room.chat, "chat/turnResume", turnId=turn["id"], startedAt="2026-03-01T10:00:00Z")
+    await until(lambda: not room.active)
+    last = room.state["turns"][-1]
+    assert (last["state"], answer_of(last)) == ("complete", "Think of the base case.")
+    assert len(room.worker.prompts) == 1
+
+
 async def test_a_workspace_that_goes_away_is_told_in_words(tmp_path: Path, store: Store) -> None:
     course = tmp_path / "course"
     course.mkdir()
