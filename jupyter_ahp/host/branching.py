@@ -162,11 +162,13 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
         await resting.enter_async_context(target.gaining)
         try:
             for each in moving:
+                await store.delete_chat(target.id, each.uri)  # what a crash left of an earlier try
                 await store.put_chat(target.id, each.record)
                 await store.put_turns(target.id, each.uri, each.state["turns"], each.memory.points)
-            await target.keep_coming(*summaries)
+            await target.expect(*summaries, moving=True)
             gone = any(source.chats.get(each.uri) is not each for each in moving)
             if gone or source.closed or target.closed:  # somebody closed one of them meanwhile
+                target.came(*summaries)
                 await target.saver.now()
                 raise channel_not_found(chat.uri)
         except (ProtocolError, StoreError):
@@ -182,7 +184,10 @@ async def move(chat: Chat, target: Session, after: str | None) -> None:
         target.order_chat(chat.uri, after)
         if chat.uri == target.default_chat:
             chat.publish({"type": "chat/movableChanged", "movable": False})
-    await source.saver.now()
+        try:
+            await source.saver.now()
+        finally:
+            target.came(*summaries)
     await target.saver.now()
     for each in moving:
         await store.delete_chat(source.id, each.uri)

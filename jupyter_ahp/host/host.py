@@ -23,6 +23,7 @@ from .carried import let_go, outliving
 from .catalogue import Catalogue, is_half_taken
 from .channels import Channel, Hub, RootChannel
 from .chat import Chat, empty_summary
+from .coming import arrived, is_coming, without_coming
 from .connection import Client, Connection
 from .envelope import PLAIN, Envelope, Spelling, encode, respell
 from .extensions import Extensions
@@ -171,6 +172,8 @@ class Host:
 
     async def _prepare(self) -> None:
         records, agents = await asyncio.gather(self.store.sessions(), self.roster.probe())
+        there: set[str] | None = None
+        mended: list[Session] = []
         for count, record in enumerate(records):
             if count % _AT_ONCE == 0:
                 await asyncio.sleep(0)  # thousands of sessions must not hold up the server
@@ -181,13 +184,37 @@ class Host:
                     continue
                 try:
                     self.settle(record)
+                    if is_coming(record):
+                        there = arrived(records) if there is None else there
+                        if without_coming(record, there):
+                            mended.append(Session(self, record, used=True))
+                            continue
                     self.add(Session(self, record, used=True))
                     continue
                 except (KeyError, TypeError, ValueError) as error:
                     record = Unreadable(record.id, "its document", f"it is damaged: {error!r}")
             log.error("Session %s cannot be read (%s): %s", record.id, record.path, record.reason)
             self.unreadable.append(record)
+        for session in mended:
+            await self._mend(session)
         self.root.state = {**self.root.state, "agents": agents, "activeSessions": len(self.sessions)}
+
+    async def _mend(self, session: Session) -> None:
+        """Write a session down without the chats that a crash kept from moving to it; one made for such a chat goes."""
+        if session.chats:
+            self.add(session)
+            await session.open()
+            session.saver.soon()
+            return
+        try:
+            if await self.store.claim(session.id) is None:
+                await self.store.delete_session(session.id)
+        except StoreError as error:
+            log.warning("What was begun for a chat that did not move still takes space: %s", error)
+
+    def chats_elsewhere(self, session: Session) -> set[str]:
+        """The chats of all other sessions."""
+        return {uri for uri, other in self._sessions_of_chats.items() if other is not session}
 
     @staticmethod
     def settle(record: SessionRecord) -> None:

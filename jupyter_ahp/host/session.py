@@ -20,6 +20,7 @@ from .branching import Branch
 from .channels import Channel
 from .chat import Chat, empty_summary
 from .clienttools import tools_problem
+from .coming import with_coming, without_coming
 from .inputs import needed
 from .paths import path_of
 from .ports import Agent, ChatRecord, Found, Json, SessionRecord, StoreError
@@ -86,6 +87,8 @@ class Session:
         self._opened = False
         self._coming: list[Json] = []
         """Summaries of chats that are being stored before they are told of."""
+        self._moving: list[Json] = []
+        """Of these, those of chats that another session has, as it is stored."""
         self.chats = {summary["resource"]: Chat(self, summary["resource"]) for summary in record.chats}
         self.channel = Channel(
             self.uri, "session", self._first_state(record, lifecycle), provider=record.provider
@@ -254,6 +257,7 @@ class Session:
         if not isinstance(record, SessionRecord) or self.closed:
             return
         self.host.settle(record)
+        without_coming(record, self.host.chats_elsewhere(self))
         state = self.state
         for uri in [chat for chat in self.chats if all(chat != entry["resource"] for entry in record.chats)]:
             self.host.index_chat(uri, None)
@@ -322,6 +326,7 @@ class Session:
 
     def record(self) -> SessionRecord:
         state = self.state
+        meta = with_coming(self.meta, self._moving)
         return SessionRecord(
             id=self.id,
             provider=self.provider,
@@ -331,9 +336,9 @@ class Session:
             marks=state["status"] & ~status.ACTIVITY_MASK,
             directories=state["workingDirectories"],
             config=self.config,
-            chats=[*state["chats"], *self._coming],
+            chats=[*state["chats"], *(one for one in self._coming if one["resource"] not in self.chats)],
             last_turns=dict(self.last_turns),
-            meta=self.meta,
+            meta=meta,
         )
 
     async def _save(self) -> None:
@@ -466,13 +471,15 @@ class Session:
         self.to_copy += [memory] if memory else []
         try:
             async with self.gaining:
+                await store.delete_chat(self.id, uri)  # what a crash left of an earlier try
                 if begins.meta or memory:
                     record = ChatRecord(uri, meta=begins.meta)
                     begins.held.put(record)
                     await store.put_chat(self.id, record)
                 if begins.turns:
                     await store.put_turns(self.id, uri, begins.turns, begins.points)
-                await self.keep_coming(summary)
+                await self.expect(summary)
+                self.came(summary)
                 if self.closed:
                     raise channel_not_found(self.uri)
                 chat = Chat(self, uri)
@@ -489,14 +496,23 @@ class Session:
         chat.begin_anew()
         return chat
 
-    async def keep_coming(self, *summaries: Json) -> None:
-        """Write down that the session has these chats, which nobody was told of yet. Raises `StoreError`."""
+    async def expect(self, *summaries: Json, moving: bool = False) -> None:
+        """Write down that the session has these chats, which nobody was told of yet, and which `came` is to follow.
+
+        `moving`: another session has them, until it is written down without. Raises `StoreError`: they do not come.
+        """
         self._coming += summaries
+        self._moving += summaries if moving else ()
         try:
             await self.saver.now()
-        finally:
-            for summary in summaries:
-                self._coming.remove(summary)
+        except BaseException:
+            self.came(*summaries)
+            raise
+
+    def came(self, *summaries: Json) -> None:
+        """They are on their way no more."""
+        self._coming = [one for one in self._coming if one not in summaries]
+        self._moving = [one for one in self._moving if one not in summaries]
 
     def gain(self, chat: Chat, summary: Json, turns: list[Json]) -> None:
         """A chat is this session's now, with these ended turns."""

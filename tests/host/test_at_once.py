@@ -1,8 +1,9 @@
-"""Two people who do opposite things at the same time: U5, U9, U12, S3, V3."""
+"""Two people who do opposite things at the same time, and crashes on a chat's way: U5, U9, U12, S2, S3, V3."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from jupyter_ahp.host import catalogue
-from jupyter_ahp.host.ports import Found, Json, SessionRecord
+from jupyter_ahp.host.ports import ChatRecord, Found, Json, SessionRecord
 from jupyter_ahp.protocol import uris
 from jupyter_ahp.store.files import FileStore
 from tests.host.diary import BEGAN, NEW, S, Server, entries
@@ -223,3 +224,101 @@ async def test_V3_the_canvases_of_a_row_go_with_it(server: Server, monkeypatch: 
     assert not canvas.open
     error = await server.client.fails("subscribe", channel=canvas.uri)
     assert (error.code, error.message) == (-32008, f"Canvas is no longer available: {canvas.uri}")
+
+
+# ── crashes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+class Copying(FileStore):
+    """Its folder is copied behind every write, once it is told to: what a crash right there leaves."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+        self.copies: list[Path] | None = None
+
+    async def _copy(self) -> None:
+        if self.copies is not None:
+            copy = self.folder.with_name(f"crash-{len(self.copies)}")
+            await asyncio.to_thread(shutil.copytree, self.folder, copy)
+            self.copies.append(copy)
+
+    async def put_session(self, record: SessionRecord) -> None:
+        await super().put_session(record)
+        await self._copy()
+
+    async def put_chat(self, session_id: str, record: ChatRecord) -> None:
+        await super().put_chat(session_id, record)
+        await self._copy()
+
+    async def put_turns(
+        self, session_id: str, chat: str, turns: Sequence[Json], points: Mapping[str, str] | None = None
+    ) -> None:
+        await super().put_turns(session_id, chat, turns, points)
+        await self._copy()
+
+    async def delete_chat(self, session_id: str, chat: str) -> None:
+        await super().delete_chat(session_id, chat)
+        await self._copy()
+
+
+@pytest.mark.parametrize("kind", ["session", "newSession"])
+async def test_U12_killed_anywhere_on_its_way_a_chat_is_in_one_session_and_can_move_again(
+    tmp_path: Path, kind: str
+) -> None:
+    store = Copying(tmp_path / "store")
+    server = Server(store, tmp_path)
+    server.make = {"several_chats": True}
+    await server.start()
+    await two_sessions(server)
+    await quiet(server.host)
+    store.copies = []
+    destination = {"kind": kind, **({"session": T} if kind == "session" else {})}
+    await server.client.request("moveChat", channel=TWO, destination=destination)
+    copies, store.copies = store.copies, None
+    await server.stop()
+    assert len(copies) >= 4
+
+    for copy in copies:
+        for disposed in (S, None):
+            folder = copy.with_name(f"{copy.name}-{disposed is None}")
+            shutil.copytree(copy, folder)
+            server.store = FileStore(folder)
+            await server.start(TWO)
+            assert server.shows(TWO) == ["hello"]
+            rows = (await server.client.request("listSessions"))["items"]
+            having = [row["resource"] for row in rows if TWO in [chat["resource"] for chat in row["chats"]]]
+            assert len(having) == 1, f"{copy}: {having}"
+            if disposed is not None and having != [disposed]:
+                await server.client.request("disposeSession", channel=disposed)
+            elif having == [S]:
+                await server.client.request(
+                    "moveChat", channel=TWO, destination={"kind": "session", "session": T}
+                )
+            await server.stop()
+            server.store = FileStore(folder)
+            await server.start(TWO)
+            assert server.shows(TWO) == ["hello"], copy
+            await server.stop()
+
+
+async def test_S2_killed_in_mid_fork_the_chat_can_be_made_again(tmp_path: Path) -> None:
+    store = Copying(tmp_path / "store")
+    server = Server(store, tmp_path)
+    server.make = {"several_chats": True}
+    await server.start()
+    chat = await server.chat("one", "two")
+    store.copies = []
+    await server.fork(chat, "two")
+    copies, store.copies = store.copies, None
+    await server.stop()
+
+    for copy in copies:
+        server.store = FileStore(copy)
+        await server.start()
+        await server.client.request("listSessions")
+        if (await server.client.subscribe(S))["chats"][1:] == []:
+            await server.client.subscribe(chat)
+            await server.fork(chat, "two")
+        else:
+            await server.other.subscribe(NEW)
+        assert server.shows(NEW) == ["one", "two"], copy
+        await server.stop()
