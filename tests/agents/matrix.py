@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent.parent / "docs" / "backends.md"
 BEGIN, END = "<!-- made by python -m tests.agents.matrix -->", "<!-- until here -->"
 
-BACKENDS: Final = ("assistant", "claude", "pi", "ACP")
+BACKENDS: Final = ("assistant", "claude", "pi", "ACP", "bot")
 
 
 @dataclass(frozen=True)
@@ -193,10 +193,65 @@ MATRIX: Final[dict[str, tuple[str | No, str | No, str | No, str | No]]] = {
     ),
 }
 
+PROGRAMS = "bot/test_programs.py::test_B16_a_program_works_asks_is_steered_and_goes_on_after_a_restart"
+BEHIND = "in the same turn, behind what the work does"
+
+BOT: Final[dict[str, str | No]] = {
+    "a streamed turn": "bot/test_work.py::test_the_works_answer_streams_in_the_bots_chat_part_for_part",
+    "a call that is allowed": PROGRAMS,
+    "a call that is denied, with a reason": (
+        "bot/test_work.py::test_an_approval_is_asked_and_answered_in_the_bots_chat"
+    ),
+    "allowed for the session": (
+        "bot/test_work.py"
+        "::test_its_tools_are_those_of_the_bots_turn_and_what_is_allowed_holds_for_the_bots_session"
+    ),
+    "a stop before the first byte": "bot/test_steering.py::test_a_stop_before_the_work_began_sends_nothing",
+    "a stop in the text": (
+        "bot/test_steering.py::test_G6_a_stop_takes_it_out_and_stops_the_work_and_nothing_runs_behind_it"
+    ),
+    "a stop in a tool": "bot/test_steering.py::test_a_stop_in_a_tool_ends_the_tool",
+    "a stop in an approval": "bot/test_work.py::test_a_stop_ends_what_waits_for_a_person_too",
+    "steering before the first byte": No(
+        BEHIND,
+        "bot/test_steering.py::test_B16_steering_that_came_before_the_work_began_is_handed_over_when_it_has",
+    ),
+    "steering in the text": No(
+        BEHIND, "bot/test_steering.py::test_B16_it_is_queued_behind_the_works_turn_and_the_open_turn_goes_on"
+    ),
+    "steering in a tool": No(
+        BEHIND, "bot/test_steering.py::test_B16_steering_in_a_tool_waits_behind_what_the_work_does"
+    ),
+    "steering in an approval": No(BEHIND, PROGRAMS),
+    "steering that is taken back": "bot/test_steering.py::test_G7_one_that_is_taken_back_in_time_is_never_sent",
+    "a queue": "bot/test_steering.py::test_Q_what_is_queued_in_the_bots_chat_waits_for_its_whole_turn",
+    "a fork at any turn": "bot/test_work.py::test_S3_a_fork_begins_with_a_copy_of_the_work",
+    "a rewind": "bot/test_work.py::test_X1_a_rewind_takes_the_work_back_and_undoing_it_brings_it_back",
+    "its program is killed": "bot/test_programs.py::test_a_program_that_dies_is_told_in_words",
+    "the server is restarted": f"bot/test_work.py::test_after_a_restart_the_work_goes_on_where_it_was {PROGRAMS}",
+    "401, 429, 500": "bot/test_real.py::test_what_the_models_api_refuses_is_said_and_can_be_tried_again",
+    "a stream that is cut": "bot/test_real.py::test_a_stream_that_is_cut_keeps_what_came_and_is_resumed",
+    "images in": "bot/test_work.py::test_what_a_message_carries_reaches_the_work",
+    "images out": "bot/test_work.py::test_the_works_answer_streams_in_the_bots_chat_part_for_part",
+    "a worker that asks": (
+        "bot/test_programs.py::test_W4_what_a_programs_worker_asks_is_answered_in_a_chat_of_the_bots_session"
+    ),
+    "tools of the host": (
+        "bot/test_work.py"
+        "::test_its_tools_are_those_of_the_bots_turn_and_what_is_allowed_holds_for_the_bots_session"
+    ),
+}
+"""A bot can what the agent can that works for it, but for steering, which is the bot's own."""
+
+
+def rows() -> dict[str, tuple[str | No, ...]]:
+    """Every scenario with a cell for each backend."""
+    return {scenario: (*row, BOT[scenario]) for scenario, row in MATRIX.items()}
+
 
 def named() -> set[str]:
     """The tests that cells name."""
-    cells = [cell for row in MATRIX.values() for cell in row]
+    cells = [cell for row in rows().values() for cell in row]
     return {test for cell in cells for test in (cell.tests if isinstance(cell, No) else cell).split()}
 
 
@@ -211,7 +266,7 @@ def there(test: str) -> bool:
 
 def table() -> str:
     lines = ["| | " + " | ".join(BACKENDS) + " |", "|---" * (len(BACKENDS) + 1) + "|"]
-    for scenario, row in MATRIX.items():
+    for scenario, row in rows().items():
         cells = [cell.instead if isinstance(cell, No) else "yes" for cell in row]
         lines.append(f"| {scenario} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -85,7 +85,27 @@ async def test_a_restart_and_another_persons_chat(
     assert HINTS in model.requests[0].texts[0][1]
 
 
-async def test_a_failure_of_the_model_is_told_as_the_assistant_tells_it(room: Room, model: MockModel) -> None:
-    turn = await room.client.say(room.chat, "Hi\n!!status 401")
+@pytest.mark.parametrize("status", [401, 429, 500])
+async def test_what_the_models_api_refuses_is_said_and_can_be_tried_again(
+    room: Room, model: MockModel, status: int
+) -> None:
+    await room.client.start(room.chat, f"Hi\n!!status {status}")
+    await until(lambda: room.state["turns"], 30)
+    [turn] = room.state["turns"]
     assert turn["state"] == "error"
-    assert turn["responseParts"][-1]["error"]["message"]
+    assert turn["responseParts"][-1]["error"] == room.work()["turns"][0]["responseParts"][-1]["error"]
+    assert answer_of(await room.client.say(room.chat, "Again\n!!text back")) == "back"
+
+
+async def test_a_stream_that_is_cut_keeps_what_came_and_is_resumed(room: Room, model: MockModel) -> None:
+    await room.client.start(room.chat, "Hi\n!!text half of\n!!drop")
+    await until(lambda: room.state["turns"], 30)
+    [turn] = room.state["turns"]
+    assert answer_of(turn).startswith("half of")
+    error = turn["responseParts"][-1]
+    assert (turn["state"], error["resumable"]) == ("error", True)
+    asked = len(model.requests)
+    await room.client.do(room.chat, "chat/turnResume", turnId=turn["id"], startedAt="2026-03-01T10:00:00Z")
+    await until(lambda: not room.active, 30)
+    assert len(model.requests) > asked
+    assert len(room.work()["turns"]) == 1, "the work's turn went on"

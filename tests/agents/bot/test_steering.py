@@ -347,3 +347,23 @@ async def test_B16_G2_steering_at_any_moment_of_the_works_end_is_answered_once(
     assert len(own) + sum(len(read(turn)) for turn in turns) == 1
     assert {turn["state"] for turn in turns} == {"complete"}
     assert "steeringMessage" not in room.state
+
+
+async def test_B16_steering_in_a_tool_waits_behind_what_the_work_does(room: Room) -> None:
+    async def play(prompt: Prompt, sink: TurnSink) -> None:
+        call = sink.tool("run", title="Run")
+        call.run(f"Running for {prompt.text}")
+        await room.worker.words.get()
+        call.done("Ran")
+
+    room.worker.play = play
+    turn = await room.client.start(room.chat, "Solve it")
+    await room.client.call_in(room.chat, "running")
+    await room.steer("Only a hint")
+    await handed_over(room)
+    assert len(room.client.calls(room.chat)) == 1
+    room.worker.words.put_nowait("done")
+    await until(lambda: len(room.client.calls(room.chat)) == 2)
+    room.worker.words.put_nowait("done")
+    last = await ended(room)
+    assert (last["id"], read(last)) == (turn, ["Only a hint"])

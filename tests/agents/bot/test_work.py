@@ -59,7 +59,8 @@ async def test_the_works_answer_streams_in_the_bots_chat_part_for_part(room: Roo
         call.input('{"a":')
         call.run("Looking at a.csv", tool_input='{"a": 1}')
         call.content([{"type": "text", "text": "half"}])
-        call.done("Looked", content=[{"type": "text", "text": "all"}], structured={"rows": 2})
+        drawn = {"type": "embeddedResource", "data": "iVBORw0KGgo=", "contentType": "image/png"}
+        call.done("Looked", content=[{"type": "text", "text": "all"}, drawn], structured={"rows": 2})
         sink.tool("fails", title="Fails").failed("Did not", error="no such file")
         sink.usage(input_tokens=7, output_tokens=3, model="m")
         sink.resource("file:///a/plot.png", content_type="image/png", size=12)
