@@ -380,7 +380,7 @@ async def test_a_stop_ends_a_tool_that_runs_whoever_waits_for_it(
     host: Host, agent: Scripted, client: WireClient
 ) -> None:
     """A backend that is another process calls tools from a task of its own, which a stop does not end."""
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
     waiting: list[asyncio.Task[ToolResult]] = []
 
     class Slow(Add):
