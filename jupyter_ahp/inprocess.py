@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from .client.errors import NoHost
@@ -85,7 +85,8 @@ class HostInProcess(Way):
             try:
                 yield line
             finally:
-                await life.awaited(line.closed())
+                with suppress(NoHost):  # It has ended, and all lines with it.
+                    await life.awaited(line.closed())
         finally:
             if self._left(life):
                 await asyncio.wrap_future(life.end())
@@ -134,6 +135,11 @@ class _Life:
         self._before = before
         self.loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
+        self._handing = threading.Lock()
+        self._handed: set[concurrent.futures.Future[Any]] = set()
+        """What lines have it do on its loop."""
+        self._is_deaf = False
+        """It ends: nothing more is taken."""
         self._thread = threading.Thread(target=self._live, name="jupyter-ahp host", daemon=True)
         self._thread.start()
 
@@ -149,11 +155,13 @@ class _Life:
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns, run on the host's loop."""
-        try:
+        with self._handing:
+            if self._is_deaf:
+                work.close()
+                raise NoHost(_ENDED)
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        except RuntimeError:
-            work.close()
-            raise NoHost(_ENDED) from None
+            self._handed.add(future)
+        future.add_done_callback(self._handed.discard)
         return await asyncio.wrap_future(future)
 
     def end(self) -> concurrent.futures.Future[None]:
@@ -193,11 +201,21 @@ class _Life:
             self.started.set_result(host)
             await self._ending.wait()
         finally:
-            await host.stop()
-            for connection in tuple(host.connections):
-                connection.close(1001, _ENDED)
-            if plugins is not None:
-                await plugins.close()
+            try:
+                await host.stop()
+                for connection in tuple(host.connections):
+                    connection.close(1001, _ENDED)
+                if plugins is not None:
+                    await plugins.close()
+            finally:
+                await self._go_deaf()
+
+    async def _go_deaf(self) -> None:
+        """Take nothing more; what was taken is done before the loop ends, or those who wait for it would for ever."""
+        with self._handing:
+            self._is_deaf = True
+            handed = list(self._handed)
+        await asyncio.gather(*map(asyncio.wrap_future, handed), return_exceptions=True)
 
 
 class _Line:

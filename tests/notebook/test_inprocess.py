@@ -17,11 +17,13 @@ import nbformat
 import pytest
 
 from jupyter_ahp import Chat, connect
+from jupyter_ahp.inprocess import SAID as SAID_LINE
 from tests.mock_model import MockModel
 from tests.support.server import Home, JupyterServer
 
 Servers = Callable[..., JupyterServer]
 SAID = "No Jupyter Server here"
+SAID_WHOLE = SAID_LINE.rstrip("\n")
 
 
 @pytest.fixture
@@ -139,6 +141,44 @@ print(ended())
     done = ran(home, env, script(home, text))
     assert done.stdout.split() == ["1", "1", "0", "1", "complete", "1", "0"]
     assert done.stderr.count(SAID) == 1
+
+
+def test_what_is_left_open_ends_with_the_process_and_a_fork_has_a_host_of_its_own(
+    home: Home, env: dict[str, str]
+) -> None:
+    text = """
+import asyncio, multiprocessing, os, signal, threading
+from jupyter_ahp import AsyncChat, Chat
+
+async def main():
+    print((await AsyncChat("echo").send("left open")).state)
+
+def child():
+    try: chat.send("not mine")
+    except RuntimeError: print("opened elsewhere", flush=True)
+    with Chat("echo") as own: print("child", own.send("mine").state, flush=True)
+
+asyncio.run(main())
+chat = Chat("echo")
+print(chat.send("here").state, flush=True)
+process = multiprocessing.get_context("fork").Process(target=child)
+process.start()
+process.join()
+print(process.exitcode)
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try: chat.send("!sleep 60")
+except KeyboardInterrupt: print(chat.turns[-1].state, chat.send("on").state)
+"""
+    done = ran(home, env, script(home, text))
+    assert done.stdout.splitlines() == [
+        "complete",
+        "complete",
+        "opened elsewhere",
+        "child complete",
+        "0",
+        "cancelled complete",
+    ]
+    assert done.stderr.splitlines() == [SAID_WHOLE] * 2, "once each, and nothing else"
 
 
 def test_the_end_of_the_process_ends_what_runs_so_that_it_can_be_resumed(
