@@ -385,6 +385,7 @@ async def test_a_stop_ends_a_tool_that_runs_whoever_waits_for_it(
 
     class Slow(Add):
         async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
+            begun.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -400,7 +401,7 @@ async def test_a_stop_ends_a_tool_that_runs_whoever_waits_for_it(
     agent.play = play
     chat = await client.create(S)
     turn = await client.start(chat, "add")
-    await client.call_in(chat, "running")
+    await asyncio.wait_for(begun.wait(), 10)  # one that is said to run may not have begun to
     await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
     await asyncio.wait_for(ended.wait(), 10)
     with pytest.raises(TurnOver):
