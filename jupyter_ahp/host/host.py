@@ -581,6 +581,8 @@ class Host:
         connection.name_session(uri)
         client = connection.client
         assert client is not None, "dispatched after the handshake"
+        if uris.channel_kind(uri) in ("session", "chat"):
+            await self.catalogue.find(uri)
         session, chat = self.session_named(uri), self.chat_named(uri)
         terminal, canvas = self.terminals.named(uri), self.canvases.named(uri)
         if uri != uris.ROOT and all(owner is None for owner in (session, chat, terminal, canvas)):

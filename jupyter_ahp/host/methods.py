@@ -28,13 +28,14 @@ from .arrivals import Refused
 from .branching import Branch, branch, move
 from .canvases import gone
 from .channels import UNKNOWN, Channel
+from .chat import Chat
 from .completions import TRIGGERS, complete
 from .connection import Client, Connection, Later, Methods, NoVersion
 from .envelope import Spelling
 from .ports import Json, StoreError
 from .resources import RESOURCES
 from .rewind import UNDO_REWIND
-from .session import Session
+from .session import Session, unfit
 from .showing import SHOW, show
 from .workers import NO_STOP, workers_of
 
@@ -53,6 +54,26 @@ def _uri(connection: Connection, value: str) -> str:
         connection.respell(connection.spelling._replace(root=value))
     connection.name_session(uri)
     return uri
+
+
+async def _session(connection: Connection, value: str) -> Session:
+    """The session of that URI, be it named for the first time (U5). Raises `ProtocolError` -32001."""
+    uri = _uri(connection, value)
+    await connection.host.catalogue.find(uri)
+    session = connection.host.session_named(uri)
+    if session is None:
+        raise channel_not_found(uri)
+    return session
+
+
+async def _chat(connection: Connection, value: str) -> Chat:
+    """The same for a chat."""
+    uri = _uri(connection, value)
+    await connection.host.catalogue.find(uri)
+    chat = connection.host.chat_named(uri)
+    if chat is None:
+        raise channel_not_found(uri)
+    return chat
 
 
 def _knows(connection: Connection, uri: str) -> bool:
@@ -284,10 +305,11 @@ async def create_session(connection: Connection, params: Json) -> None:
     client = connection.client
     older = client is not None and client.older_window
     chat = uris.default_chat_uri(uri) if older else uris.new_chat_uri()
-    config = {
-        **connection.host.roster.defaults(provider, params.get("config") or {}),
-        **(params.get("config") or {}),
-    }
+    chosen = params.get("config") or {}
+    properties = host.roster.schema(provider, chosen).get("properties", {})
+    if (problem := unfit(properties, chosen)) is not None:
+        raise invalid_params(problem)
+    config = {**host.roster.defaults(provider, chosen), **chosen}
     session = host.new_session(session_id, provider, chat, directories, config)
     try:
         if await host.store.session(session_id) is not None:  # another server on this store made it
@@ -314,10 +336,7 @@ async def create_session(connection: Connection, params: Json) -> None:
 
 
 async def dispose_session(connection: Connection, params: Json) -> None:
-    uri = _uri(connection, params["channel"])
-    session = connection.host.session_named(uri)
-    if session is None:
-        raise channel_not_found(uri)
+    session = await _session(connection, params["channel"])
     await session.open()
     if session.read_only is not None:
         raise ProtocolError(INVALID_REQUEST, session.read_only)
@@ -342,10 +361,7 @@ async def authenticate(connection: Connection, params: Json) -> Json:
 # ── chats ────────────────────────────────────────────────────────────────────────────────────────────────────────
 async def create_chat(connection: Connection, params: Json) -> Later | None:
     host = connection.host
-    uri = _uri(connection, params["channel"])
-    session = host.session_named(uri)
-    if session is None:
-        raise channel_not_found(uri)
+    session = await _session(connection, params["channel"])
     chat = _uri(connection, params["chat"])
     if chat == session.default_chat:
         return None
@@ -353,7 +369,7 @@ async def create_chat(connection: Connection, params: Json) -> Later | None:
         raise invalid_params(f"{chat} cannot name another chat of a session.")
     await session.take()
     if session.closed:
-        raise channel_not_found(uri)
+        raise channel_not_found(session.uri)
     if session.read_only is not None:
         raise ProtocolError(INVALID_REQUEST, session.read_only)
     if session.agent is None or not session.agent.capabilities.several_chats:
@@ -410,19 +426,12 @@ async def dispose_chat(connection: Connection, params: Json) -> None:
 async def move_chat(connection: Connection, params: Json) -> Json:
     """U3, U12: to another session, or within its own, under its URI."""
     host = connection.host
-    uri = _uri(connection, params["channel"])
-    chat = host.chat_named(uri)
-    if chat is None:
-        raise channel_not_found(uri)
+    chat = await _chat(connection, params["channel"])
     destination = params["destination"]
     if destination.get("kind") == "newSession":
         target = host.empty_session(chat)
     else:
-        named = _uri(connection, destination["session"])
-        found = host.session_named(named)
-        if found is None:
-            raise channel_not_found(named)
-        target = found
+        target = await _session(connection, destination["session"])
     for session in (chat.session, target):
         await session.take()
         if session.read_only is not None:
@@ -452,10 +461,7 @@ async def undo_rewind(connection: Connection, params: Json) -> Json:
 async def fetch_turns(connection: Connection, params: Json) -> Json:
     """M3: the page goes to every watcher, before the (empty) answer."""
     host = connection.host
-    uri = _uri(connection, params["channel"])
-    chat = host.chat_named(uri)
-    if chat is None:
-        raise channel_not_found(uri)
+    chat = await _chat(connection, params["channel"])
     channel = await chat.loaded()
     page = channel.page(params.get("cursor"), _PAGE)
     if page is None:
@@ -468,9 +474,7 @@ async def completions(connection: Connection, params: Json) -> Json:
     """M4. A session's URI stands for its default chat; a request is over when the same client makes the next."""
     uri = _uri(connection, params["channel"])
     session = connection.host.session_named(uri)
-    chat = connection.host.chat_named(session.default_chat if session is not None else uri)
-    if chat is None:
-        raise channel_not_found(uri)
+    chat = await _chat(connection, session.default_chat if session is not None else uri)
     if params["kind"] != "userMessage":
         return {"items": []}  # nothing else that is written is known here
     if connection.completing is not None:

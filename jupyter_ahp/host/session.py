@@ -624,11 +624,11 @@ class Session:
 
     def _check_config(self, action: Json) -> None:
         properties = ((self.state.get("config") or {}).get("schema") or {}).get("properties", {})
-        for key, value in action["config"].items():
+        if (problem := unfit(properties, action["config"])) is not None:
+            raise Refused(problem)
+        for key in action["config"]:
             if key not in properties:
                 raise Refused(f"This session has no setting {key!r}.")
-            if not _fits(value, properties[key]):
-                raise Refused(f"{properties[key].get('title', key)} cannot be {value!r}.")
             if self.used and not properties[key].get("sessionMutable"):
                 raise Refused(f"{properties[key].get('title', key)} cannot be changed once a chat has begun.")
 
@@ -675,6 +675,14 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
+
+
+def unfit(properties: Json, config: Json) -> str | None:
+    """Which of these settings cannot have its value; None if all can. Those that there are not are passed over."""
+    for key, value in config.items():
+        if key in properties and not _fits(value, properties[key]):
+            return f"{properties[key].get('title', key)} cannot be {value!r}."
+    return None
 
 
 def _fits(value: object, setting: Json) -> bool:

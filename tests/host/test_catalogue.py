@@ -118,6 +118,36 @@ async def test_U5_the_catalogue_is_read_for_the_id_in_a_uri_that_is_named_first(
     assert len(server.agent.looked) == 1
 
 
+async def test_U5_D3_whatever_names_it_first(server: Server) -> None:
+    server.make = {"several_chats": True}
+
+    async def fresh() -> WireClient:
+        await server.stop()
+        await server.start()
+        return server.client
+
+    client = await fresh()
+    await client.dispatch(CHAT, "chat/draftChanged", draft=message(""))
+    await quiet(server.host)
+    assert await kept(server) == ["theirs"]
+    theirs(server, "others", a="one")
+    others, chat = "ahp-session:/others", uris.default_chat_uri("test:/others")
+    client = await fresh()
+    assert await client.request("fetchTurns", channel=chat) == {}
+    client = await fresh()
+    asked = {"kind": "userMessage", "text": "", "offset": 0}
+    assert await client.request("completions", channel=chat, **asked) == {"items": []}
+    client = await fresh()
+    assert (await client.fails("moveChat", channel=chat, destination={"kind": "newSession"})).code == -32602
+    client = await fresh()
+    await client.request("createChat", channel=others, chat=NEW)
+    assert sorted(await kept(server)) == ["others", "theirs"]
+    theirs(server, "third", a="one")
+    client = await fresh()
+    await client.request("disposeSession", channel="ahp-session:/third")
+    assert "ahp-session:/third" not in await listed(client)
+
+
 async def test_U6_a_session_that_is_in_no_catalogue_either_has_no_derived_chat(server: Server) -> None:
     nobody = uris.default_chat_uri("test:/nobody")
 

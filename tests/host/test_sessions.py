@@ -356,6 +356,22 @@ async def test_config_is_checked_against_the_schema(client: WireClient, agent: S
     assert agent.lines[0].start.config == {"mode": "ask", "tone": "warm", "level": 2}
 
 
+@pytest.mark.parametrize("config", [{"level": 3}, {"level": "1"}, {"tone": 7}])
+async def test_a_session_does_not_begin_with_what_a_setting_cannot_be(
+    client: WireClient, agent: Scripted, config: Json
+) -> None:
+    level: Json = {"type": "number", "title": "Level", "enum": [1, 2]}
+    agent.schema = {
+        "type": "object",
+        "properties": {"tone": {"type": "string", "title": "Tone"}, "level": level},
+    }
+
+    error = await client.fails("createSession", channel=S, provider="test", config=config)
+
+    assert (error.code, "cannot be" in error.message) == (-32602, True)
+    await client.create(S, config={"level": 2, "another program's": 1})
+
+
 async def test_a_conversation_is_told_of_changed_settings_at_once(
     client: WireClient, agent: Scripted
 ) -> None:
