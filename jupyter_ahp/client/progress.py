@@ -41,9 +41,14 @@ class Progress:
         if self._line is not None:
             how = "Answered in" if kind is None else "Ended after"
             self._display({"text/plain": f"{how} {self._seconds:.0f} s"})
-        elif self._shown:
+        self._erase()
+
+    def _erase(self) -> None:
+        """Take the line at the terminal away."""
+        if self._shown:
             sys.stderr.write(f"\r{' ' * len(self._shown)}\r")
             sys.stderr.flush()
+            self._shown = ""
 
     @property
     def _seconds(self) -> float:
@@ -74,6 +79,7 @@ class Progress:
         """Say what needs a person, once."""
         if self._chat.state in ("waiting", "offline") and activity != self._said:
             self._said = activity
+            self._erase()
             where = f"{_WHERE}\n" if self._chat.state == "waiting" else ""
             sys.stderr.write(f"{activity}\n{where}")
 

@@ -345,10 +345,11 @@ class Window:
     @property
     def _asked(self) -> list[Json]:
         """What waits for a person here and with the chat's workers, as AHP's `inputNeeded` (3.5) without what a client runs."""
+        if not (entries := self._session.state.get("inputNeeded")):
+            return []  # as a rule, and looked at with each word of an answer
         chats, mine = self.chats, {self.uri}
         for _ in chats:  # workers may have workers
             mine |= {chat.uri for chat in chats if chat.origin.kind == "tool" and chat.origin.chat in mine}
-        entries = self._session.state.get("inputNeeded") or ()
         return [one for one in entries if one["chat"] in mine and one["kind"] != "toolClientExecution"]
 
     async def _say_in(self, chat: str, action: Json) -> None:

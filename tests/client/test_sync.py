@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import signal
 import subprocess
@@ -216,6 +217,26 @@ def test_a_person_in_a_terminal_hears_what_needs_them(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("Waits for your answer: Which file?\n(In the chat's panel")
+
+
+def test_at_a_terminal_one_line_says_how_it_goes_and_is_taken_away(
+    fake: FakeHost, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    fake.reply = None
+    with pytest.raises(TimeoutError):
+        chat.send("Hi", timeout=2.5)
+    lines = terminal.getvalue().split("\r")
+    assert len(lines) >= 4
+    assert lines[1].startswith("fake works, ")
+    assert set(lines[-2]) == {" "}
+    assert lines[-1] == ""
+    assert "\n" not in terminal.getvalue()
 
 
 # ── in processes of their own ────────────────────────────────────────────────────────────────────────────────────

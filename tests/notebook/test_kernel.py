@@ -139,6 +139,17 @@ def test_a_long_wait_shows_one_line_that_changes(kernel: Kernel) -> None:
     assert re.fullmatch(r"Ended after \d s", lines[-1])
 
 
+def test_the_answer_is_shown_as_it_grows_and_then_as_the_result(kernel: Kernel) -> None:
+    kernel.run("from jupyter_ahp import *\nchat = Chat('assistant'); chat.send('short')")
+    messages = kernel.run(r"chat.send('Go on\n!!chunks 80 0.05')")
+    shown = [m["content"]["data"] for m in messages if "display_data" in m["msg_type"]]
+    assert any("c9 " in data.get("text/markdown", "") for data in shown)
+    assert re.fullmatch(r"Answered in \d+ s", shown[-1]["text/plain"])
+    assert "text/markdown" not in shown[-1]
+    (result,) = [m["content"]["data"] for m in messages if m["msg_type"] == "execute_result"]
+    assert result["text/markdown"].rstrip().endswith("c79")
+
+
 def test_the_widget_streams_through_a_busy_kernel(kernel: Kernel) -> None:
     """A page that cannot reach the server: what it said before the cell is answered while the cell runs."""
     kernel.run(BUNDLE + "from jupyter_ahp import *\nchat = Chat('echo')")
