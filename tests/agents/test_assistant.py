@@ -304,15 +304,15 @@ async def main():
     worst = last = 0.0
     agent = AssistantAgent(models=[{"base_url": "http://127.0.0.1:1/v1", "model": "m"}], environ={})
     load = asyncio.ensure_future(failure(agent, 'hello'))
-    last = time.monotonic()
+    began = last = time.monotonic()
     while not load.done():
         await asyncio.sleep(0.001)
         worst, last = max(worst, time.monotonic() - last), time.monotonic()
     await agent.close()
-    print(worst)
+    print(worst / (time.monotonic() - began))
 asyncio.run(main())
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
     assert process.returncode == 0
-    assert float(out) < 0.5
+    assert float(out) < 0.5, "of the time that it took: in the loop's own thread it would be nearly all"

@@ -385,6 +385,9 @@ async def test_reading_does_not_ask(tmp_path: Path) -> None:
 
 
 # ── Commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
+linux = pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are looked for in /proc")
+
+
 @pytest.fixture
 def marked(tmp_path: Path) -> str:
     """A name that only processes of this test have in their command line."""
@@ -407,6 +410,12 @@ async def test_a_command_runs_in_the_directory_and_says_all_that_it_printed(desk
     result = await desk.call("run_command", command="pwd; echo; echo problem >&2; printf end")
     assert result.text == f"{desk.directory.resolve()}\n\nproblem\nend"
     assert desk.shown["pastTenseMessage"].startswith("Ran pwd;")
+
+
+async def test_a_directory_that_is_not_there_is_said(desk: Desk) -> None:
+    result = await desk.call("run_command", command="pwd", directory="nowhere")
+    assert result.failed
+    assert result.text == "There is no directory nowhere."
 
 
 async def test_an_exit_code_is_told(desk: Desk) -> None:
@@ -439,6 +448,7 @@ async def test_colours_and_progress_bars_are_taken_out(desk: Desk) -> None:
     assert result.text == "red\n100%"
 
 
+@linux
 async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     desk: Desk, marked: str
 ) -> None:
@@ -449,12 +459,14 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     assert running(marked) == []
 
 
+@linux
 async def test_nothing_stays_in_the_background(desk: Desk, marked: str) -> None:
     result = await desk.call("run_command", command=f"(exec -a {marked} sleep 600) & echo started")
     assert result.text == "started"
     assert running(marked) == []
 
 
+@linux
 async def test_a_stop_ends_a_command(desk: Desk, marked: str) -> None:
     ran = asyncio.ensure_future(desk.call("run_command", command=f"exec -a {marked} sleep 600"))
     await until(lambda: running(marked) != [], 20)

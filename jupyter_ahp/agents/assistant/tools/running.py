@@ -51,6 +51,8 @@ class RunCommand(WorkTool):
 
     async def work(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolResult:
         place = await asyncio.to_thread(self.workspace.place, arguments.get("directory", "."))
+        if not await asyncio.to_thread(os.path.isdir, place.path):
+            raise Refused(f"There is no directory {place.name}.")
         seconds = arguments.get("timeout", SECONDS)
         env = environment(_QUIET)
         try:
