@@ -13,7 +13,7 @@ import pytest
 from jupyter_ahp.agents.assistant import AssistantAgent
 from jupyter_ahp.agents.assistant.compaction import SUMMARISE
 from jupyter_ahp.agents.assistant.history import LEFT_OUT, SUMMARISED
-from jupyter_ahp.agents.base import Json, Prompt, ToolResult
+from jupyter_ahp.agents.base import ImageBlock, Json, Prompt, ToolResult
 from jupyter_ahp.protocol.meta import SUMMARY
 from jupyter_ahp.store.memory import MemoryStore
 from tests.agents.conftest import MakeAssistant
@@ -173,6 +173,19 @@ async def test_T9_a_restart_knows_the_summary(
         await desk.ended(6)
     assert len(model.requests) == count + 1
     assert model.requests[-1].texts[1][1].startswith(f"[{SUMMARISED}]")
+
+
+async def test_a_refusal_of_pictures_says_nothing_of_how_much_text_a_model_reads(
+    make_assistant: MakeAssistant, model: MockModel
+) -> None:
+    entry = {"base_url": model.base_url, "model": model.model, "vision": True}
+    agent = make_assistant(models=[entry])
+    blocks = [ImageBlock("p.png", "image/png", b"\x89PNG\r\n\x1a\n" + bytes(16))]
+    failed = await failure(agent, Prompt("t1", "!!overflow", blocks))
+    assert failed.error_type == "context_length"
+    count = len(model.requests)
+    await tell(agent, "!!text Well.", history=HISTORY)
+    assert sizes(model)[count:] == [17], "all of it, at once"
 
 
 # ── Without one ──────────────────────────────────────────────────────────────────────────────────────────────────

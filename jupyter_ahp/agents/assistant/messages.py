@@ -51,6 +51,16 @@ def size_of(messages: Sequence[ModelMessage]) -> int:
     )
 
 
+def has_images(messages: Sequence[ModelMessage]) -> bool:
+    """Whether any goes along with them."""
+    contents = [getattr(part, "content", None) for message in messages for part in message.parts]
+    return any(
+        isinstance(piece, BinaryContent)
+        for content in contents
+        for piece in (content if isinstance(content, list) else [content])
+    )
+
+
 def _texts(part: ModelRequestPart | ModelResponsePart) -> list[str]:
     match part:
         case ToolCallPart(tool_name=name):

@@ -16,7 +16,7 @@ from jupyter_ahp.agents.assistant.compaction import Plan
 from jupyter_ahp.agents.assistant.connections import Connections
 from jupyter_ahp.agents.assistant.failures import FAILURES, refused, too_long
 from jupyter_ahp.agents.assistant.history import all_tokens, fit, merged, summary_said
-from jupyter_ahp.agents.assistant.messages import size_of, with_short_results
+from jupyter_ahp.agents.assistant.messages import has_images, size_of, with_short_results
 from jupyter_ahp.agents.assistant.models import Endpoint
 from jupyter_ahp.agents.assistant.run import Run, add_usage
 from jupyter_ahp.agents.assistant.sizes import estimated_tokens
@@ -37,9 +37,11 @@ class Room:
 
     async def refused(self, run: Run) -> bool:
         """The request was refused for its size: make it smaller. False when there is nothing to do without."""
-        endpoint = run.call.endpoint
-        self._limits[endpoint] = min(_size(run), self._limits.get(endpoint, _size(run)))
-        return await self._summarise(run) or _forget(run) or _shorten(run)
+        endpoint, size = run.call.endpoint, _size(run)
+        if not has_images(run.messages):  # whose size we do not know: then nothing is learnt from a refusal
+            self._limits[endpoint] = min(size, self._limits.get(endpoint, size))
+        limit = min(size, self._limit(endpoint) or size)
+        return await self._summarise(run, limit) or _forget(run) or _shorten(run)
 
     def _limit(self, endpoint: Endpoint) -> int | None:
         """Tokens, as we estimate them (rather too many), that are too many for it; None: not known."""
@@ -51,14 +53,14 @@ class Room:
         limit, learnt = self._limit(run.call.endpoint), self._limits.get(run.call.endpoint)
         if limit is None or _size(run) < limit:
             return
-        await self._summarise(run)
+        await self._summarise(run, limit)
         while learnt is not None and _size(run) >= learnt and _forget(run):
             pass
 
-    async def _summarise(self, run: Run) -> bool:
+    async def _summarise(self, run: Run, limit: int) -> bool:
         """Have what was said first summarised by the model, once a turn; False if it comes to nothing."""
-        call, limit = run.call, self._limit(run.call.endpoint)
-        if run.summarised or limit is None or call.endpoint in self._make_none:
+        call = run.call
+        if run.summarised or call.endpoint in self._make_none:
             return False
         if (plan := compaction.plan(call.earlier, limit)) is None:
             return False
