@@ -12,8 +12,20 @@ import pytest
 from jupyter_ahp import AsyncChat, NeedsApproval, TurnFailed
 from jupyter_ahp.client.attending import edits_within
 from jupyter_ahp.client.connection import Connection
-from jupyter_ahp.client.model import ToolCallPart
-from jupyter_ahp.host.ports import Capabilities, GuardedTool, Json, Tool, ToolCall, ToolResult, TurnContext
+from jupyter_ahp.client.model import Question, ToolCallPart
+from jupyter_ahp.host.ports import (
+    Capabilities,
+    Conversation,
+    GuardedTool,
+    Json,
+    Prompt,
+    Start,
+    Tool,
+    ToolCall,
+    ToolResult,
+    TurnContext,
+    TurnSink,
+)
 from tests.client.real_host import ByHand, RealHost, until
 
 
@@ -162,3 +174,44 @@ async def test_without_a_policy_a_person_on_the_server_is_waited_for(
 def test_a_policy_that_there_is_not_is_said_at_once() -> None:
     with pytest.raises(ValueError, match="approve='all' is none of 'none', 'reads', 'session-directories'"):
         AsyncChat(approve="all")  # type: ignore[arg-type]
+
+
+class Delegating(ByHand):
+    """A worker of its turn asks to read; or, when told to, the turn asks a question."""
+
+    async def open(self, start: Start) -> Conversation:
+        return _Delegating()
+
+
+class _Delegating(Conversation):
+    async def send(self, prompt: Prompt, sink: TurnSink) -> None:
+        if prompt.text == "ask":
+            await sink.ask("Which file?")
+            return
+        call = sink.tool("delegate", title="Delegate", call_id="c1")
+        worker = sink.worker(call, "Look", title="Scout")
+        inner = worker.sink.tool(prompt.text, title="Look", meta={"toolKind": prompt.text})
+        said = await inner.confirm("Look into it", title="Look")
+        inner.done("Looked")
+        worker.done()
+        call.done("Delegated")
+        sink.markdown("allowed" if said.approved else "denied")
+
+
+class TestOfADelegatingAgent:
+    @pytest.fixture
+    def agent(self) -> ByHand:
+        return Delegating()
+
+    async def test_w3_what_a_worker_asks_is_answered_too(self, line: Connection, agent: ByHand) -> None:
+        async with AsyncChat("hand", host=line, approve="reads") as chat:
+            assert (await chat.send("read", timeout=30)).text == "allowed"
+            with pytest.raises(NeedsApproval, match=r"The tool terminal \(Look\) may not run"):
+                await chat.send("terminal", timeout=30)
+            assert [worker.state for worker in chat.workers] == ["idle", "idle"]
+
+    async def test_a_question_ends_the_turn_too(self, line: Connection, agent: ByHand) -> None:
+        async with AsyncChat("hand", host=line, approve=lambda call: True) as chat:
+            with pytest.raises(NeedsApproval, match=r"nobody is there to answer: Which file\?") as raised:
+                await chat.send("ask", timeout=30)
+            assert isinstance(raised.value.waited, Question)
