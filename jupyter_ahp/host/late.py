@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import clock
 from .ports import ConversationHost, Json, TurnSink
+from .sink import sendable
 
 if TYPE_CHECKING:
     from .chat import Chat
@@ -53,7 +54,9 @@ class Behind(ConversationHost):
         message_id: str | None = None,
         meta: Json | None = None,
     ) -> Awaitable[None]:
-        late = Late(text, answer, message_id, meta, asyncio.get_running_loop().create_future())
+        late = Late(
+            sendable(text), answer, message_id, sendable(meta), asyncio.get_running_loop().create_future()
+        )
         if self._closed:
             late.ended()
         else:
@@ -66,11 +69,11 @@ class Behind(ConversationHost):
             return
         if work is not None:
             self._listed.add(id)
-            work = {"startedAt": clock.now(), **work, "id": id}
+            work = sendable({"startedAt": clock.now(), **work, "id": id})
             self._chat.publish({"type": "chat/backgroundWorkSet", "work": work})
         elif id in self._listed:
             self._listed.remove(id)
-            self._chat.publish({"type": "chat/backgroundWorkRemoved", "id": id})
+            self._chat.publish({"type": "chat/backgroundWorkRemoved", "id": sendable(id)})
 
     def configured(self, values: Mapping[str, Any]) -> None:
         if not self._closed:

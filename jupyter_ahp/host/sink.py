@@ -170,6 +170,7 @@ class ChatSink(TurnSink):
         contributor: Json | None = None,
         meta: Json | None = None,
     ) -> ToolCall:
+        call_id = _mended(call_id) if call_id else None
         if call_id in self._taken:
             raise ValueError(f"This turn has a tool call {call_id!r} already.")
         call = Call(self, call_id or f"call-{self._new_id()}", meta, contributor)
@@ -201,6 +202,7 @@ class ChatSink(TurnSink):
             raise ValueError(f"{call.id!r} is no tool call of this turn.")
         if ours.has_worker:
             raise ValueError(f"The tool call {call.id!r} has a worker already.")
+        prompt, title, agent_name = _mended(prompt), _mended(title), sendable(agent_name)
         worker = self._spawn(Spawning(self, call.id, prompt, title, agent_name, background, stop))
         ours.spawned(worker.chat, title, agent_name)
         return worker

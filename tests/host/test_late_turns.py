@@ -175,6 +175,25 @@ async def test_B9_steering_run_behind_a_stop_is_a_turn_of_its_own_in_the_persons
     await agree(host, client, other)
 
 
+async def test_B9_half_an_emoji_in_what_a_backend_began_by_itself_is_mended(
+    client: WireClient, chat: str, agent: Clis
+) -> None:
+    await working(client, chat, agent, "t1")
+    agent.cli.start.host.background({"kind": "task", "label": "half \ud83d"}, "b \ud83d")
+    assert client.state(chat)["backgroundWork"][0]["label"] == "half \ufffd"
+    agent.cli.start.host.background(None, "b \ud83d")
+    assert not client.state(chat).get("backgroundWork")
+    agent.cli.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+
+    async def nothing(sink: TurnSink) -> None: ...
+
+    await asyncio.wait_for(agent.cli.start.host.late_turn("half \ud83d", nothing, meta={"m": "\ud83d"}), 5)
+
+    message = client.state(chat)["turns"][-1]["message"]
+    assert (message["text"], message["_meta"]["m"]) == ("half \ufffd", "\ufffd")
+
+
 @pytest.mark.usefixtures("holding")
 async def test_B9_what_a_completed_turn_left_leaves_the_list_by_its_turn(
     host: Host, client: WireClient, chat: str, agent: Clis

@@ -174,6 +174,31 @@ async def test_W3_it_is_announced_opens_with_the_prompt_and_streams(
     await agree(host, client, other)
 
 
+@pytest.mark.parametrize("session", [S, "test:/older"])
+async def test_W3_half_an_emoji_in_what_a_model_says_of_a_worker_is_mended(
+    host: Host, strings: Strings, session: str
+) -> None:
+    info = {"name": "vscode-agents-window" if session.startswith("test:") else "lab"}
+    client = WireClient(host, info=info)
+    await client.initialize(ROOT)
+    chat = await client.create(session)
+    half = "half \ud83d"
+    sink = await begun(client, chat, strings)
+    call = sink.tool("delegate", title=half, call_id=half)
+    worker = sink.worker(call, half, title=half, agent_name=half, background=True)
+    await client.subscribe(worker.chat)
+    worker.done()
+    call.done(half)
+    strings.words.put_nowait("done")
+    await until(lambda: not client.running(chat))
+
+    [turn] = client.state(worker.chat)["turns"]
+    assert (turn["message"]["text"], turn["state"]) == ("half \ufffd", "complete")
+    assert client.state(chat)["turns"][0]["state"] == "complete"
+    await agree(host, client)
+    await client.drop()
+
+
 async def test_W1_a_name_is_opaque_and_always_the_same_for_a_call_of_a_root_chat(
     host: Host, client: WireClient, chat: str, strings: Strings
 ) -> None:
