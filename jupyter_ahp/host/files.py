@@ -24,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from .patterns import takes_for_ever
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -253,6 +255,7 @@ def _with_rules_in(directory: str, rules: _Rules) -> _Rules:
 def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec  # here: it takes longer to import than all of this module
 
+    lines = [line for line in lines if not takes_for_ever(line)]  # nor does it exclude anything then
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError:  # a line that is no pattern: git passes over it

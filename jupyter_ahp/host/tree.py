@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..protocol.errors import INTERNAL_ERROR, ProtocolError, invalid_params
 from .files import NEVER
+from .patterns import takes_for_ever
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -218,6 +219,8 @@ def _spec(patterns: Sequence[str], top: str) -> GitIgnoreSpec | None:
         lines += _alternatives(
             f"/{pattern.removeprefix(absolute)}" if pattern.startswith(absolute) else pattern
         )
+    if (slow := next(filter(takes_for_ever, lines), None)) is not None:
+        raise invalid_params(f"The pattern {slow!r} has too many stars.")
     try:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError as error:

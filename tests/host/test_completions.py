@@ -341,6 +341,14 @@ async def test_M4_what_gitignore_files_exclude_is_left_out(client: WireClient, c
     ]
 
 
+async def test_M4_no_gitignore_file_of_somebody_holds_up_the_search(
+    client: WireClient, chat: str, tree: Path
+) -> None:
+    grow(tree, "zebra" + "a" * 200, "zebra.tmp")
+    (tree / ".gitignore").write_text("*a" * 30 + "b\n*.tmp\n")
+    assert await inserts(client, chat, "@zebra") == ["@zebra" + "a" * 200 + " "]
+
+
 async def test_M4_an_excluded_directory_is_opened_by_writing_it_out(
     client: WireClient, chat: str, tree: Path
 ) -> None:
