@@ -78,17 +78,18 @@ class HostInProcess(Way):
     @asynccontextmanager
     async def _line(self) -> AsyncGenerator[Socket, None]:
         life = self._entered()
+        running = 0
         try:
             host = await asyncio.wrap_future(life.started)
             line = _Line(asyncio.get_running_loop(), life.loop)
-            await life.awaited(line.connect(host))
             try:
+                await life.awaited(line.connect(host))
                 yield line
             finally:
                 with suppress(NoHost):  # It has ended, and all lines with it.
-                    await life.awaited(line.closed())
+                    running = await life.awaited(line.closed(host))
         finally:
-            if self._left(life):
+            if self._left(life, running):
                 await asyncio.wrap_future(life.end())
 
     def _entered(self) -> _Life:
@@ -101,11 +102,11 @@ class HostInProcess(Way):
             self._life.lines += 1
             return self._life
 
-    def _left(self, life: _Life) -> bool:
-        """A line is gone; whether the host ends with it."""
+    def _left(self, life: _Life, running: int) -> bool:
+        """A line is gone, and so many turns run; whether the host ends with it."""
         with self._lock:
             life.lines -= 1
-            life.over = life.over or (life.lines == 0 and life.running == 0)
+            life.over = life.over or (life.lines == 0 and running == 0)
             return life.over
 
     def _leave(self) -> None:
@@ -132,6 +133,8 @@ class _Life:
         self.started: concurrent.futures.Future[Host] = concurrent.futures.Future()
         """Raises `NoHost` for one that cannot start."""
         self._ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+        for future in (self.started, self._ended):
+            future.set_running_or_notify_cancel()  # One who waits for it and leaves does not cancel it for all.
         self._before = before
         self.loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
@@ -147,11 +150,6 @@ class _Life:
     def failed(self) -> bool:
         """It could not start."""
         return self.started.done() and self.started.exception() is not None
-
-    @property
-    def running(self) -> int:
-        """Turns that run."""
-        return self.started.result().running if self.started.done() and not self.failed else 0
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns, run on the host's loop."""
@@ -265,14 +263,15 @@ class _Line:
             self._why = reason or _ENDED
             self._call(self._of_client, self._to_client.put_nowait, None)
 
-    async def closed(self) -> None:
-        """The client is gone."""
+    async def closed(self, host: Host) -> int:
+        """The client is gone; how many turns run without it."""
         self._is_closed = True
         if self._passing is not None:
             self._passing.cancel()
             await asyncio.wait([self._passing])
         if self._connection is not None:
             await self._connection.closed()
+        return host.running
 
     def _call(self, loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
         try:

@@ -143,6 +143,26 @@ print(ended())
     assert done.stderr.count(SAID) == 1
 
 
+def test_one_who_leaves_while_it_starts_does_not_end_it_for_the_others(
+    home: Home, env: dict[str, str]
+) -> None:
+    text = """
+import asyncio
+from jupyter_ahp import AsyncChat
+
+async def main():
+    async def opened(): return await AsyncChat("echo")
+    leaving, staying = asyncio.create_task(opened()), asyncio.create_task(opened())
+    await asyncio.sleep(0.05)
+    leaving.cancel()
+    chat = await staying
+    print(leaving.cancelled(), (await chat.send("x")).state)
+    await chat.close()
+asyncio.run(main())
+"""
+    assert ran(home, env, script(home, text)).stdout == "True complete\n"
+
+
 def test_what_is_left_open_ends_with_the_process_and_a_fork_has_a_host_of_its_own(
     home: Home, env: dict[str, str]
 ) -> None:
