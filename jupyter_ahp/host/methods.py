@@ -432,11 +432,11 @@ async def move_chat(connection: Connection, params: Json) -> Json:
         target = host.empty_session(chat)
     else:
         target = await _session(connection, destination["session"])
-    for session in (chat.session, target):
-        await session.take()
-        if session.read_only is not None:
-            raise ProtocolError(INVALID_REQUEST, session.read_only)
     try:
+        for session in (chat.session, target):
+            await session.take()
+            if session.read_only is not None:
+                raise ProtocolError(INVALID_REQUEST, session.read_only)
         await move(chat, target, destination.get("after"))
     except (ProtocolError, StoreError):
         if not target.chats:

@@ -15,7 +15,7 @@ from jupyter_ahp.host.ports import ChatRecord, Found, Json, SessionRecord
 from jupyter_ahp.protocol import uris
 from jupyter_ahp.store.files import FileStore
 from tests.host.diary import BEGAN, NEW, S, Server, entries
-from tests.host.harness import RpcError, WireClient, message, quiet, until
+from tests.host.harness import ROOT, Failing, RpcError, Scripted, WireClient, message, quiet, started, until
 
 T = "ahp-session:/t"
 TWO = "ahp-chat:/two"
@@ -153,6 +153,29 @@ async def test_U12_of_two_moves_at_once_one_is_done(server: Server) -> None:
     assert result == {"session": T}
     assert await kept(server) == {"s": [first], "t": sorted([target, TWO]), "u": [third]}
     assert await server.say(TWO, "again") == "hello | again"
+
+
+@pytest.mark.parametrize("fails", ["claim", "put_chat", "put_session"])
+async def test_U12_what_cannot_become_a_session_of_its_own_leaves_none(failing: Failing, fails: str) -> None:
+    agent = Scripted()
+    host = await started(failing, agent)
+    client = WireClient(host)
+    await client.initialize(ROOT)
+    await client.create(S)
+    await client.request("createChat", channel=S, chat=TWO)
+    await client.subscribe(TWO)
+    await client.say(TWO, "hello")
+    await quiet(host)
+
+    failing.fails.add(fails)
+    await client.fails("moveChat", channel=TWO, destination={"kind": "newSession"})
+    failing.fails.clear()
+
+    listed = (await client.request("listSessions"))["items"]
+    assert [row["resource"] for row in listed] == [S]
+    assert await client.say(TWO, "again"), "it goes on where it was"
+    await client.connection.closed()
+    await host.stop()
 
 
 async def test_S2_a_fork_in_a_session_that_is_disposed_of_meanwhile_leaves_nothing(server: Server) -> None:
