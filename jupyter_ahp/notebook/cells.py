@@ -6,10 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ..client.attach import Data, Text
+from ..client.discovery import find_server
+from ..client.errors import NoHost
 from ..client.objects import bounded, picture_bytes
 
 Json: TypeAlias = dict[str, Any]
@@ -113,7 +116,10 @@ def _saved(cell_id: str) -> tuple[str, list[Json]]:
 def notebook_path() -> Path | None:
     """The file of the notebook that this kernel is of, where the server or VS Code says so."""
     shell = _shell()
-    named = os.environ.get("JPY_SESSION_NAME") or (shell.user_ns.get("__vsc_ipynb_file__") if shell else None)
+    named = shell.user_ns.get("__vsc_ipynb_file__") if shell is not None else None
+    with suppress(NoHost):
+        find_server()  # or the name was inherited, by nbconvert in a cell say, and is another notebook's
+        named = os.environ.get("JPY_SESSION_NAME") or named
     if not isinstance(named, str) or not named.endswith(".ipynb"):
         return None
     path = Path(named)

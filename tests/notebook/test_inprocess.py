@@ -309,7 +309,7 @@ def test_a_host_that_cannot_start_says_why(home: Home, env: dict[str, str]) -> N
 CELLS = (
     "question = 'Is it kept?'",
     "from jupyter_ahp import Chat\nchat = Chat('echo')\nturn = chat.send(question)\nprint(turn.message.text)",
-    "turn",
+    "from jupyter_ahp.notebook.cells import notebook_path\nassert notebook_path() is None\nturn",
 )
 
 
@@ -362,7 +362,7 @@ def test_a_kernel_of_another_process_is_not_of_the_server_that_runs_beside_it(
     server = with_server(home=Home(home.root / "other"))
     info = server.home.runtime / f"jpserver-{server.pid}.json"
     out = home.root / "converted.ipynb"
-    env |= {"JUPYTER_AHP_SERVER_INFO": os.fspath(info)}
+    env |= {"JUPYTER_AHP_SERVER_INFO": os.fspath(info), "JPY_SESSION_NAME": "/somewhere/else.ipynb"}
     ran(home, env, "-m", "nbconvert", "--to", "notebook", "--execute", "--output", out, written)
     assert SAID in json.dumps(outputs(out))
     assert server.get_json("ahp/status")["sessions"] == 0
