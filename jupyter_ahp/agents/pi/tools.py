@@ -44,6 +44,14 @@ _DOING: Final = {
     "write": ("Write {}", "path"),
     "bash": ("Run {}", "command"),
 }
+_KINDS: Final = {
+    "read": "read",
+    "ls": "read",
+    "grep": "search",
+    "find": "search",
+    "edit": "edit",
+    "write": "edit",
+}
 _SHOWN = 120  # characters of what a call is about
 
 
@@ -53,8 +61,10 @@ def title_of(name: str) -> str:
 
 
 def meta_of(name: str) -> Json | None:
-    """What tells a client how to draw a call of it."""
-    return {"toolKind": "terminal", "language": "shellscript"} if name == "bash" else None
+    """What tells a client how to draw a call of it, and what it does."""
+    if name == "bash":
+        return {"toolKind": "terminal", "language": "shellscript"}
+    return {"toolKind": _KINDS[name]} if name in _KINDS else None
 
 
 class PiTool(GuardedTool):
