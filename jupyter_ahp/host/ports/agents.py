@@ -67,15 +67,18 @@ class Command:
     """What may be written behind the name, such as "[path]"."""
 
 
-# What a message's attachment became for the model: decided once for every backend (A1).
 @dataclass(frozen=True, slots=True)
 class TextBlock:
+    """Text to read: a file's, a cell's, a selection."""
+
     label: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
+    """An image to see, for a model that does."""
+
     label: str
     media_type: str
     data: bytes
@@ -90,6 +93,7 @@ class PathBlock:
 
 
 Block: TypeAlias = TextBlock | ImageBlock | PathBlock
+"""What a message's attachment became for the model: decided once for every backend (A1)."""
 
 
 @dataclass(frozen=True, slots=True)

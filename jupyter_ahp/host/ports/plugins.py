@@ -112,22 +112,23 @@ EventName: TypeAlias = Literal[
     "client_connect",
     "client_disconnect",
 ]
+"""What a plugin can be told of; `Event` says what each carries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened in the host. What `data` holds depends on the name.
 
-    ======================= ===========================================================================================
-    `session_start`         a session was made: its `provider` and `workingDirectories`
-    `session_end`           a session was ended for good: nothing
-    `message`               a person's message was taken: the `message`, and `kind`: `turn`, `queued` or `steering`
-    `turn_start`            a turn began, or was resumed: the AHP `Turn` so far
-    `turn_end`              a turn ended: the AHP `Turn`, with its `state` and `duration`
-    `tool_call`             a tool call of the running turn ended: the AHP tool call, `completed` or `cancelled`
-    `client_connect`        a client said hello: its `clientId`, its `principal`, and `clientInfo` if it said any
-    `client_disconnect`     a client's socket closed: its `clientId` and its `principal`
-    ======================= ===========================================================================================
+    | name | what happened, and what is in `data` |
+    |---|---|
+    | `session_start` | a session was made: its `provider` and `workingDirectories` |
+    | `session_end` | a session was ended for good: nothing |
+    | `message` | a person's message was taken: the `message`, and `kind`: `turn`, `queued` or `steering` |
+    | `turn_start` | a turn began, or was resumed: the AHP `Turn` so far |
+    | `turn_end` | a turn ended: the AHP `Turn`, with its `state` and `duration` |
+    | `tool_call` | a tool call of the running turn ended: the AHP tool call, `completed` or `cancelled` |
+    | `client_connect` | a client said hello: its `clientId`, its `principal`, and `clientInfo` if it said any |
+    | `client_disconnect` | a client's socket closed: its `clientId` and its `principal` |
     """
 
     name: EventName

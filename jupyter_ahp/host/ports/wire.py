@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
+"""A JSON object."""
 
 
 class Frame:
