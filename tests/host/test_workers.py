@@ -227,7 +227,7 @@ async def test_W1_a_name_is_opaque_and_always_the_same_for_a_call_of_a_root_chat
     await until(ended(client, chat))
 
 
-async def test_W1_in_an_older_windows_session_the_name_is_derived_as_that_window_derives_it(
+async def test_W1_U4_in_an_older_windows_session_the_name_is_derived_as_that_window_derives_it(
     host: Host, agent: Scripted, strings: Strings
 ) -> None:
     old = WireClient(host, info={"name": "vscode-agents-window"}, versions=["0.10.0", "0.9.0"])
