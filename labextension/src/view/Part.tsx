@@ -88,6 +88,17 @@ export const Part = React.memo(function Part(props: PartProps): React.ReactEleme
           <Question
             key={request.id}
             request={request}
+            onDraft={
+              readOnly
+                ? undefined
+                : (questionId, answer) =>
+                    store.dispatched(chat, {
+                      type: 'chat/inputAnswerChanged',
+                      requestId: request.id,
+                      questionId,
+                      answer
+                    })
+            }
             onAnswer={
               readOnly
                 ? undefined

@@ -6,40 +6,12 @@ import type {
   ChatInputValue,
   InputResponse
 } from '../ahp';
+import { type Tell, useAnswers } from './answers';
 import { useWords } from './host';
 import { Icon } from './Icon';
 import { useFocusAfter } from './needs';
 import { textOf } from './text';
-
-type Values = Readonly<Record<string, ChatInputValue | undefined>>;
-
-function initial(
-  question: ChatInputQuestion,
-  answer: ChatInputAnswer | undefined
-): ChatInputValue | undefined {
-  if (answer && 'value' in answer) {
-    return answer.value;
-  }
-  switch (question.kind) {
-    case 'text':
-      return question.defaultValue === undefined
-        ? undefined
-        : { kind: 'text', value: question.defaultValue };
-    case 'number':
-    case 'integer':
-      return question.defaultValue === undefined
-        ? undefined
-        : { kind: 'number', value: question.defaultValue };
-    case 'boolean':
-      return { kind: 'boolean', value: question.defaultValue ?? false };
-    case 'single-select': {
-      const option = question.options.find(each => each.recommended);
-      return option && { kind: 'selected', value: option.id };
-    }
-    default:
-      return undefined;
-  }
-}
+import type { Words } from './words';
 
 function isAnswered(value: ChatInputValue | undefined): boolean {
   if (!value) {
@@ -56,13 +28,62 @@ function isAnswered(value: ChatInputValue | undefined): boolean {
   );
 }
 
+/** What is wrong with an answer, for people; undefined when nothing is. */
+function wrongWith(
+  question: ChatInputQuestion,
+  value: ChatInputValue | undefined,
+  { t }: Words
+): string | undefined {
+  const name = question.title || question.message;
+  if (!isAnswered(value)) {
+    return question.required ? t('%1 must be answered.', name) : undefined;
+  }
+  if (question.kind === 'multi-select' && value?.kind === 'selected-many') {
+    const count = value.value.length + (value.freeformValues?.[0]?.trim() ? 1 : 0);
+    const { min = 0, max = Infinity } = question;
+    return count < min
+      ? t('%1: choose at least %2.', name, min)
+      : count > max
+        ? t('%1: choose at most %2.', name, max)
+        : undefined;
+  }
+  if (question.kind === 'text' && value?.kind === 'text') {
+    const { min = 0, max = Infinity } = question;
+    const { length } = value.value;
+    return length < min
+      ? t('%1: at least %2 characters.', name, min)
+      : length > max
+        ? t('%1: at most %2 characters.', name, max)
+        : undefined;
+  }
+  if (value?.kind === 'number' && (question.kind === 'number' || question.kind === 'integer')) {
+    const { min = -Infinity, max = Infinity } = question;
+    return question.kind === 'integer' && !Number.isInteger(value.value)
+      ? t('%1: a whole number.', name)
+      : value.value < min
+        ? t('%1: at least %2.', name, min)
+        : value.value > max
+          ? t('%1: at most %2.', name, max)
+          : undefined;
+  }
+  return undefined;
+}
+
+/** What a browser can help with in a text of that format. */
+const INPUTS: Readonly<Record<string, string>> = {
+  email: 'email',
+  uri: 'url',
+  date: 'date'
+};
+
 interface FieldProps {
   question: ChatInputQuestion;
   value: ChatInputValue | undefined;
   onChange: (value: ChatInputValue | undefined) => void;
+  disabled: boolean;
 }
 
-function Options({ question, value, onChange }: FieldProps): React.ReactElement | null {
+function Options({ question, value, onChange, disabled }: FieldProps): React.ReactElement | null {
   const { t } = useWords();
   const name = useId();
   if (question.kind !== 'single-select' && question.kind !== 'multi-select') {
@@ -95,6 +116,7 @@ function Options({ question, value, onChange }: FieldProps): React.ReactElement 
             type={many ? 'checkbox' : 'radio'}
             name={name}
             checked={chosen.includes(option.id)}
+            disabled={disabled}
             onChange={event => {
               const rest = chosen.filter(id => id !== option.id);
               say(
@@ -119,6 +141,7 @@ function Options({ question, value, onChange }: FieldProps): React.ReactElement 
           aria-label={t('Something else')}
           placeholder={t('Something else')}
           value={own}
+          disabled={disabled}
           dir="auto"
           onChange={event => say(many ? chosen : [], event.target.value)}
         />
@@ -128,7 +151,7 @@ function Options({ question, value, onChange }: FieldProps): React.ReactElement 
 }
 
 function Field(props: FieldProps): React.ReactElement {
-  const { question, value, onChange } = props;
+  const { question, value, onChange, disabled } = props;
   const { t } = useWords();
   const id = useId();
   const label = (
@@ -157,6 +180,7 @@ function Field(props: FieldProps): React.ReactElement {
           <input
             type="checkbox"
             checked={value?.kind === 'boolean' && value.value}
+            disabled={disabled}
             onChange={event => onChange({ kind: 'boolean', value: event.target.checked })}
           />
           <span>{label}</span>
@@ -177,9 +201,10 @@ function Field(props: FieldProps): React.ReactElement {
             min={question.min}
             max={question.max}
             value={value?.kind === 'number' ? value.value : ''}
+            disabled={disabled}
             onChange={event =>
               onChange(
-                event.target.value === ''
+                Number.isNaN(event.target.valueAsNumber)
                   ? undefined
                   : { kind: 'number', value: event.target.valueAsNumber }
               )
@@ -196,8 +221,10 @@ function Field(props: FieldProps): React.ReactElement {
           <input
             className="ahp-Field"
             id={id}
+            type={(question.kind === 'text' && INPUTS[question.format ?? '']) || 'text'}
             dir="auto"
             value={value?.kind === 'text' ? value.value : ''}
+            disabled={disabled}
             onChange={event => onChange({ kind: 'text', value: event.target.value })}
           />
         </div>
@@ -209,37 +236,33 @@ interface Props {
   request: ChatInputRequest;
   /** Absent: this reader may see the question and not answer it. */
   onAnswer?: (response: InputResponse, answers?: Record<string, ChatInputAnswer>) => Promise<void>;
+  /** Told what stands in the form before it is sent, where one may answer. */
+  onDraft?: Tell;
 }
 
 /** What the agent asks: one field set for each question. */
-export function Question({ request, onAnswer }: Props): React.ReactElement {
-  const { t } = useWords();
+export function Question({ request, onAnswer, onDraft }: Props): React.ReactElement {
+  const words = useWords();
+  const { t } = words;
   const id = useId();
   const card = useRef<HTMLElement>(null);
   useFocusAfter(card);
   const questions = request.questions ?? [];
-  const [values, setValues] = useState<Values>(() =>
-    Object.fromEntries(questions.map(each => [each.id, initial(each, request.answers?.[each.id])]))
-  );
+  const form = useAnswers(request, onDraft);
   const [state, setState] = useState<{ sending?: boolean; problem?: string }>({});
 
   const send = (response: InputResponse): void => {
     if (!onAnswer) {
       return;
     }
-    const open = questions.filter(each => each.required && !isAnswered(values[each.id]));
-    if (response === 'accept' && open.length) {
-      setState({
-        problem: t(
-          'Still to be answered: %1',
-          open.map(each => each.title || each.message).join(', ')
-        )
-      });
+    const wrong = questions.flatMap(each => wrongWith(each, form.valueOf(each), words) ?? []);
+    if (response === 'accept' && wrong.length) {
+      setState({ problem: wrong.join(' ') });
       return;
     }
     const answers: Record<string, ChatInputAnswer> = {};
     for (const question of questions) {
-      const value = values[question.id];
+      const value = form.valueOf(question);
       answers[question.id] =
         value && isAnswered(value) ? { state: 'submitted', value } : { state: 'skipped' };
     }
@@ -273,6 +296,7 @@ export function Question({ request, onAnswer }: Props): React.ReactElement {
       )}
       <form
         className="ahp-Form"
+        noValidate
         onSubmit={event => {
           event.preventDefault();
           send('accept');
@@ -282,10 +306,16 @@ export function Question({ request, onAnswer }: Props): React.ReactElement {
           <Field
             key={question.id}
             question={question}
-            value={values[question.id]}
-            onChange={value => setValues({ ...values, [question.id]: value })}
+            value={form.valueOf(question)}
+            onChange={value => form.set(question, value)}
+            disabled={!onAnswer || state.sending === true}
           />
         ))}
+        {form.shared && onAnswer && (
+          <p className="ahp-sub">
+            <Icon name="edit" /> {t('Somebody else is filling this in, too.')}
+          </p>
+        )}
         {state.problem && (
           <p role="alert" className="ahp-bad">
             {state.problem}
