@@ -78,8 +78,8 @@ def lab(chromium: str, lab_server: JupyterServer, tmp_path: Path) -> OpenLab:
     """`async with lab() as page`: JupyterLab in a browser with a profile of its own."""
 
     @asynccontextmanager
-    async def start() -> AsyncIterator[Lab]:
-        async with open_lab(lab_server, chromium, tmp_path / "profile", shots=SHOTS) as page:
+    async def start(path: str | None = None) -> AsyncIterator[Lab]:
+        async with open_lab(lab_server, chromium, tmp_path / "profile", shots=SHOTS, path=path) as page:
             yield page
 
     return start

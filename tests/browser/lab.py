@@ -192,9 +192,12 @@ class Lab:
 
 
 @asynccontextmanager
-async def open_lab(server: JupyterServer, chromium: str, profile: Path, *, shots: Path) -> AsyncIterator[Lab]:
-    """A browser with a workspace of its own on the server; a test that fails leaves a picture."""
-    address = f"{server.url}lab/workspaces/{uuid.uuid4().hex}?token={server.token}&reset"
+async def open_lab(
+    server: JupyterServer, chromium: str, profile: Path, *, shots: Path, path: str | None = None
+) -> AsyncIterator[Lab]:
+    """A browser with a workspace of its own on the server, or at another path; a test that fails leaves a picture."""
+    own = f"lab/workspaces/{uuid.uuid4().hex}"
+    address = f"{server.url}{path or own}?token={server.token}&reset"
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch_persistent_context(
             str(profile),
@@ -208,10 +211,11 @@ async def open_lab(server: JupyterServer, chromium: str, profile: Path, *, shots
         try:
             await page.goto(address)
             await lab.ready()
-            # The launcher opens last and takes the focus: not while a test types.
-            await page.wait_for_function(
-                "() => document.activeElement?.closest('.jp-Launcher')", timeout=PATIENCE
-            )
+            if path is None:
+                # The launcher opens last and takes the focus: not while a test types.
+                await page.wait_for_function(
+                    "() => document.activeElement?.closest('.jp-Launcher')", timeout=PATIENCE
+                )
             yield lab
         except (AssertionError, Error, TimeoutError):
             await lab.shot(f"failed-{uuid.uuid4().hex[:6]}")
