@@ -48,7 +48,7 @@ async def test_find_in_chat_reaches_the_turns_that_are_not_loaded(
         bar = face.root.get_by_role("search")
         # each is said twice: by the person, and by the echo
         await expect(bar).to_contain_text("6 of 6", timeout=PATIENCE)
-        await expect(turns(face)).to_have_count(120, timeout=PATIENCE)
+        await expect(turns(face).last).to_have_accessible_name("Turn 120", timeout=PATIENCE)  # all are loaded
         await field.press("Enter")
         await field.press("Enter")
         await expect(bar).to_contain_text("4 of 6")
@@ -61,6 +61,19 @@ async def test_find_in_chat_reaches_the_turns_that_are_not_loaded(
         await field.press("Escape")
         await expect(bar).to_have_count(0)
         await expect(face.log).to_be_focused()
+
+        # those far from what is in sight are not on the page, and are there when somebody goes to them
+        await page.page.keyboard.press("End")
+        await expect(face.log.get_by_role("article", name="Turn 120")).to_be_focused()
+        await expect(face.log.get_by_role("article", name="Turn 1", exact=True)).to_have_count(0)
+        assert await turns(face).count() < 120
+        await page.page.keyboard.press("Home")
+        first = face.log.get_by_role("article", name="Turn 1", exact=True)
+        await expect(first).to_be_focused(timeout=PATIENCE)
+        await expect(first.get_by_text("Number 0 is straw").first).to_be_in_viewport()
+        for number in range(2, 50):
+            await page.page.keyboard.press("j")
+            await expect(face.log.get_by_role("article", name=f"Turn {number}", exact=True)).to_be_focused()
         assert page.problems == []
 
 

@@ -4,6 +4,7 @@ import { hitsIn, rangesIn } from './finding';
 import { useView } from './host';
 import { Icon } from './Icon';
 import { IconButton } from './IconButton';
+import { reveal } from './TurnBox';
 import { useChat } from './use';
 
 const SETTLE_MS = 150;
@@ -62,14 +63,12 @@ export function FindBar(props: {
       highlights?.delete(ALL);
       highlights?.delete(HERE);
     };
-    const turn = hit && log.current?.querySelector(`[data-turn="${CSS.escape(hit.turn)}"]`);
-    if (!turn || !hit) {
+    if (!hit || !log.current) {
       clear();
       return;
     }
-    // what is out of sight is laid out only once it is scrolled to
-    turn.scrollIntoView({ block: 'center' });
-    const frame = requestAnimationFrame(() => {
+    // what is out of sight is on the page, and laid out, only once it is scrolled to
+    const leave = reveal(log.current, hit.turn, turn => {
       const ranges = rangesIn(turn, wanted);
       const range = ranges[Math.min(hit.index, ranges.length - 1)];
       const place = range?.startContainer.parentElement ?? turn;
@@ -80,7 +79,7 @@ export function FindBar(props: {
       }
     });
     return () => {
-      cancelAnimationFrame(frame);
+      leave();
       clear();
     };
   }, [hit?.turn, hit?.index, wanted, log]); // eslint-disable-line

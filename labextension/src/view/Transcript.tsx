@@ -8,6 +8,7 @@ import { buttonsOf, press, tab } from './roving';
 import { SelectionButton } from './SelectionButton';
 import { useStick } from './stick';
 import type { TurnActions } from './turnActions';
+import { reveal, TurnBox } from './TurnBox';
 import { TurnView } from './TurnView';
 import { useChat } from './use';
 
@@ -43,8 +44,8 @@ interface Shown {
 const BOX = 32;
 
 /**
- * The turns in boxes of so many, so that the page lays out the last box as an answer grows, and not all that was said.
- * A turn stays in its box when older ones come before it.
+ * The turns in boxes of so many, so that the page lays out the last box as an answer grows, and not all that was said,
+ * and has those alone that are near what is in sight. A turn stays in its box when older ones come before it.
  */
 function useBoxes(shown: readonly Shown[]): { box: number; from: number; items: Shown[] }[] {
   const zero = useRef<string>();
@@ -203,7 +204,12 @@ export function Transcript(props: Props): React.ReactElement {
         go(here ? index - 1 : articles.length - 1);
         break;
       case 'Home':
-        go(0);
+        if (shown.length && log.current) {
+          reveal(log.current, shown[0].id, turn => {
+            turn.focus({ preventScroll: true });
+            turn.scrollIntoView({ block: 'nearest' });
+          });
+        }
         break;
       case 'End':
         go(articles.length - 1);
@@ -297,25 +303,32 @@ export function Transcript(props: Props): React.ReactElement {
                 )}
               </div>
             ))}
-          {boxes.map(({ box, from, items }) => (
-            <div key={box} className="ahp-Turns">
-              {items.map(({ id, ended }, index) => (
-                <TurnView
-                  key={id}
-                  chat={chat}
-                  id={id}
-                  number={from + index + 1}
-                  ended={ended}
-                  agent={agent}
-                  me={me}
-                  readOnly={readOnly}
-                  actions={actions}
-                  onRetry={
-                    ended && from + index === count - 1 && !active ? actions.retry : undefined
-                  }
-                />
-              ))}
-            </div>
+          {boxes.map(({ box, from, items }, index) => (
+            <TurnBox
+              key={box}
+              log={log}
+              ids={items.map(({ id }) => id)}
+              always={index === boxes.length - 1}
+            >
+              {() =>
+                items.map(({ id, ended }, place) => (
+                  <TurnView
+                    key={id}
+                    chat={chat}
+                    id={id}
+                    number={from + place + 1}
+                    ended={ended}
+                    agent={agent}
+                    me={me}
+                    readOnly={readOnly}
+                    actions={actions}
+                    onRetry={
+                      ended && from + place === count - 1 && !active ? actions.retry : undefined
+                    }
+                  />
+                ))
+              }
+            </TurnBox>
           ))}
           {turns && count === 0 && empty}
           {tail}
