@@ -9,6 +9,7 @@ import base64
 import html
 import io
 import os
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,13 +50,20 @@ def shown(value: Any) -> Json:
     return {"html": f"<pre>{html.escape(repr(value))}</pre>"}
 
 
+_FILE_NAME = re.compile(
+    r"[^\s<>]*[\w-]\.(csv|html?|md|png|jpe?g|gif|webp|svg|pdf|ipynb|parquet|json|txt)", re.IGNORECASE
+)
+
+
 def _of_text(text: str) -> Json:
-    """The path of a file, HTML, else Markdown."""
+    """The path of a file, HTML, else Markdown. Raises `FileNotFoundError` for what can only be a file's name."""
     if len(text) < 1024 and "\n" not in text and text.strip():
         path = Path(text).expanduser().absolute()
         with suppress(OSError, ValueError):  # no name that a file can have
             if path.is_file():
                 return {"path": str(path)}
+        if _FILE_NAME.fullmatch(text):
+            raise FileNotFoundError(f"There is no file {path} to show.")
     return {"html": text} if text.lstrip().startswith("<") else {"markdown": text}
 
 

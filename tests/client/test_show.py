@@ -84,8 +84,19 @@ def test_text_is_a_path_html_or_markdown(tmp_path: Path, monkeypatch: pytest.Mon
     assert shown("a.csv") == shown(Path("a.csv")) == {"path": str(tmp_path / "a.csv")}
     assert shown(Path("missing.csv")) == {"path": str(tmp_path / "missing.csv")}
     assert shown(" <b>x</b>") == {"html": " <b>x</b>"}
-    for text in ("missing.csv", "# Title\n", "", "x" * 5000, "a\0b"):
+    for text in ("# Title\n", "", "x" * 5000, "a\0b"):
         assert shown(text) == {"markdown": text}
+
+
+@pytest.mark.parametrize("name", ["nofile.csv", "a/b/nothing.html", "~/plot.PNG"])
+def test_what_can_only_be_a_file_is_no_text(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        shown(name)
+
+
+@pytest.mark.parametrize("text", ["See report.md", "<b>a.html</b>", "a.b", "Done."])
+def test_what_can_be_text_is(text: str) -> None:
+    assert shown(text) in ({"markdown": text}, {"html": text})
 
 
 def test_a_number_is_a_port_and_what_says_how_it_looks_is_shown_so() -> None:

@@ -38,6 +38,7 @@ from jupyter_ahp.agents.base import (
     Agent,
     Capabilities,
     Conversation,
+    ImageBlock,
     Json,
     Probe,
     Prompt,
@@ -192,6 +193,9 @@ class AssistantAgent(Agent):
     ) -> None:
         """Run one turn with a model; what it read of `steering` is taken out of there. Raises `TurnFailed`."""
         runtime = await self._loaded_runtime(sink)
+        unseen = [block.label for block in prompt.blocks if isinstance(block, ImageBlock)]
+        if unseen and not endpoint.vision:
+            sink.notice(f"{endpoint.name} does not see images: {', '.join(unseen)} was only named to it.")
         sink.activity("Thinking")
         if endpoint.api == "local":
             await self._answer_small(runtime, endpoint, prompt, sink, steering, workspace.directories)

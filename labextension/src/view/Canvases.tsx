@@ -1,4 +1,4 @@
-import React, { useState } from 'react';
+import React, { useEffect, useRef, useState } from 'react';
 import type { URI } from '../ahp';
 import { CanvasFrame, useCanvas } from './CanvasFrame';
 import { Grip } from './Grip';
@@ -27,6 +27,15 @@ function CanvasCard(props: { canvas: URI; chat: URI }): React.ReactElement {
   const { t } = host.words;
   const shown = useCanvas(canvas);
   const [open, setOpen] = useState(true);
+  const turn = useChat(chat, state => state?.activeTurn?.id);
+  const before = useRef(turn);
+  // A page stands behind all turns: it makes room for what is asked next.
+  useEffect(() => {
+    if (turn !== undefined && turn !== before.current) {
+      setOpen(false);
+    }
+    before.current = turn ?? before.current;
+  }, [turn]);
   const [height, setHeight] = useState(HEIGHT);
   const title = shown.state?.title || t('Canvas');
   const { openCanvas } = host;
