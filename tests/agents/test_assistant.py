@@ -196,7 +196,9 @@ async def test_an_image_is_named_to_a_model_that_does_not_see(
     sink = await tell(assistant, "What is this?", blocks=[ImageBlock("plot.png", "image/png", PNG)])
     _, text = model.requests[0].texts[-1]
     assert "plot.png, which you cannot see" in text
-    assert "Mock does not see images: plot.png was only named to it." in str(sink.parts[0]), "nor does the person guess"
+    assert "Mock does not see images: plot.png was only named to it." in str(sink.parts[0]), (
+        "nor does the person guess"
+    )
     assert "[image/png]" not in text
 
 
