@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MARK = "JUPYTER_AHP_CHILD"
 """In the environment of a child and of all that it starts: whose it is."""
 
-_SERVERS_OWN = ("JUPYTER_TOKEN", "JPY_API_TOKEN", "JUPYTERHUB_API_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
+SERVERS_OWN = ("JUPYTER_TOKEN", "JPY_API_TOKEN", "JUPYTERHUB_API_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
 """Credentials of the server that no agent needs, and that a model should not read."""
 
 _STDERR_KEPT = 16 * 1024  # bytes
@@ -64,7 +64,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
     Proxies and certificates that the person has set for Python or curl are said in the words of Node, too.
     """
-    env = {name: value for name, value in os.environ.items() if name not in _SERVERS_OWN}
+    env = {name: value for name, value in os.environ.items() if name not in SERVERS_OWN}
     certificates = next(
         (env[n] for n in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") if env.get(n)), None
     )
@@ -184,6 +184,8 @@ class Child:
         self._lines: deque[bytes] = deque()
         self._unread = 0
         self._came = asyncio.Event()
+        self._counting = threading.Lock()
+        self._to_the_end = False
         self._room = threading.Event()
         self._room.set()
         self._typed: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -257,10 +259,23 @@ class Child:
             self._came.clear()
             await self._came.wait()
         line = self._lines.popleft()
-        self._unread -= len(line)
-        if self._unread <= _UNREAD:
-            self._room.set()
+        self._count(-len(line))
         return line
+
+    def _count(self, change: int) -> None:
+        """What waits to be read, counted where it comes and where it goes: a loop that is busy does not read, too."""
+        with self._counting:
+            self._unread += change
+            if self._unread <= _UNREAD or self._to_the_end:
+                self._room.set()
+            else:
+                self._room.clear()
+
+    def _make_room(self) -> None:
+        """It is at its end: all that it has said is taken in."""
+        with self._counting:
+            self._to_the_end = True
+            self._room.set()
 
     # ── its end ──────────────────────────────────────────────────────────────────────────────────────────────
     async def wait(self) -> int:
@@ -277,7 +292,7 @@ class Child:
 
     async def _close(self, patience: float) -> None:
         self._typed.put(None)
-        self._room.set()
+        self._make_room()
         if not await self._ends(patience):
             self._program.end(softly=True)
             if not await self._ends(patience):
@@ -312,14 +327,12 @@ class Child:
         with self._process.stdout as pipe:
             read = _pieces_of if self._pieces else _lines_of
             for lines in read(pipe.fileno(), self._room):
+                self._count(sum(map(len, lines)))
                 self._tell(self._take, lines)
         self._tell(self._all_read)
 
     def _take(self, lines: list[bytes]) -> None:
         self._lines.extend(lines)
-        self._unread += sum(map(len, lines))
-        if self._unread > _UNREAD:
-            self._room.clear()
         self._came.set()
 
     def _all_read(self) -> None:
@@ -350,7 +363,7 @@ class Child:
 
     def _wait(self, reading: list[threading.Thread]) -> None:
         code = self._program.wait()
-        self._room.set()
+        self._make_room()
         for thread in reading:
             thread.join(_DRAIN)
         self._typed.put(None)

@@ -142,6 +142,31 @@ async def test_one_that_a_person_does_not_want_is_not_started_and_not_asked_for_
     assert started(directory) == []
 
 
+async def test_several_that_a_person_does_not_want_are_asked_for_once(
+    make_assistant: MakeAssistant, model: MockModel, directory: Path
+) -> None:
+    write(directory, one=STDIO, two={**STDIO, "args": [SERVER, "stdio", "two"]})
+    async with at_desk(assistant_with(make_assistant, model), model, directory) as desk:
+        await desk.client.start(desk.chat, "!!text Hello")
+        assert len((await answer(desk, False))["questions"]) == 2
+        turn = await desk.ended()
+    assert [part["kind"] for part in turn["responseParts"]].count("inputRequest") == 1
+
+
+async def test_what_a_directorys_server_would_be_given_is_said_and_never_the_servers_own_credentials(
+    make_assistant: MakeAssistant, model: MockModel, directory: Path
+) -> None:
+    write(directory, test={**STDIO, "env": {"MCP_TEST_EXTRA": "${JUPYTERHUB_API_TOKEN}"}})
+    agent = assistant_with(make_assistant, model, environ={"JUPYTERHUB_API_TOKEN": "secret"})
+    async with at_desk(agent, model, directory) as desk:
+        await desk.client.start(desk.chat, "!!text Hello")
+        request = await answer(desk, True)
+        assert "MCP_TEST_EXTRA=${JUPYTERHUB_API_TOKEN}" in request["questions"][0]["message"]
+        turn = await desk.ended()
+    assert "JUPYTERHUB_API_TOKEN is not set" in notices(turn)[0]
+    assert started(directory) == []
+
+
 async def test_T5_a_stop_while_it_is_asked_starts_nothing(
     make_assistant: MakeAssistant, model: MockModel, directory: Path
 ) -> None:

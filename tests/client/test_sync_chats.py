@@ -118,6 +118,15 @@ def test_steering(chat: Chat, agent: ByHand) -> None:
     assert repr(chat.turns[0].parts) == "(Steering('Mind the date'),)"
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Also where the tests were started in the background, where a shell has Ctrl C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_waiting_and_not_the_message(chat: Chat, agent: ByHand) -> None:
     with ThreadPoolExecutor() as pool:
         first = pool.submit(chat.send, "first")
@@ -135,6 +144,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_message(chat: Chat, agent: ByHand) 
         first.result()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_takes_back_what_waits_in_a_send(chat: Chat, agent: ByHand) -> None:
     with ThreadPoolExecutor() as pool:
         first = pool.submit(chat.send, "first")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -195,7 +196,10 @@ class Callbacks:
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > _LARGEST:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would hold a thread for ever
+            raise RequestError.invalid_params({"details": f"{path} is no ordinary file."})
+        if found.st_size > _LARGEST:
             raise RequestError.invalid_params({"details": f"{path} is larger than {_LARGEST} bytes."})
         return path.read_bytes().decode(errors="replace")
     except FileNotFoundError as error:
@@ -206,6 +210,8 @@ def _read(path: Path) -> str:
 
 def _write(path: Path, content: str) -> None:
     try:
+        if path.exists() and not path.is_file():
+            raise RequestError.invalid_params({"details": f"{path} is no ordinary file."})
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode(errors="replace"))
     except OSError as error:

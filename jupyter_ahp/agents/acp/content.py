@@ -60,11 +60,13 @@ def blocks_of(
         ahead.append(_text(f"You may work in these directories as well: {', '.join(directories)}"))
     if preface := prompt.prefaces.get(prompt.turn_id):
         ahead.append(_text(preface))
-    said = [_text(_GO_ON if _was_answered(prompt) else prompt.text)]
+    # An agent that knows nothing of the turn is told its message again.
+    goes_on = _was_answered(prompt) and not begins
+    said = [_text(_GO_ON if goes_on else prompt.text)]
     word = prompt.text.split(maxsplit=1)[0] if prompt.text.strip() else ""
     is_command = word.startswith("/") and word[1:] in set(commands)
     unseen: list[str] = []
-    attached = [] if _was_answered(prompt) else list(_attached(prompt, can, unseen))
+    attached = [] if goes_on else list(_attached(prompt, can, unseen))
     return ([*said, *ahead] if is_command else [*ahead, *said]) + attached, unseen
 
 

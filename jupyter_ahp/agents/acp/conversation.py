@@ -162,9 +162,9 @@ class ACPConversation(Conversation):
 
     async def _hang_up(self) -> None:
         try:
-            await self._terminals.close()
-        finally:
             await self._session.hang_up()
+        finally:  # behind it: an agent whose command ends starts the next one
+            await self._terminals.close()
 
     # ── between two turns ────────────────────────────────────────────────────────────────────────────────────
     def _rest_later(self) -> None:

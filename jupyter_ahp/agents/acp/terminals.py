@@ -76,6 +76,9 @@ class Job:
         self._said = said
         self._telling: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
+        self._room = threading.Event()
+        """The loop has taken what came before: a command that prints without end leaves it time for others."""
+        self._room.set()
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         reading = threading.Thread(target=self._read, name=f"job-{program.process.pid}", daemon=True)
         reading.start()
@@ -90,7 +93,8 @@ class Job:
     def _read(self) -> None:
         assert self._program.process.stdout is not None
         with self._program.process.stdout as pipe:
-            while said := os.read(pipe.fileno(), _CHUNK):
+            while self._room.wait() and (said := os.read(pipe.fileno(), _CHUNK)):
+                self._room.clear()
                 self._tell(self._took, said)
 
     def _wait(self, reading: threading.Thread) -> None:
@@ -103,6 +107,7 @@ class Job:
             self._loop.call_soon_threadsafe(what, *arguments)
 
     def _took(self, said: bytes) -> None:
+        self._room.set()
         self.output += self._decoder.decode(said)
         if len(self.output) > self._limit:
             self.output = self.output[-self._limit :]

@@ -47,7 +47,7 @@ class PiAgent(Agent):
     display_name = "pi"
     description = "A coding agent that reads, edits and runs things in the chat's directory."
     capabilities = Capabilities(fork=True, rewind=True, delete=True, steering=True, tools=True)
-    fix = "Install it (`npm install -g @mariozechner/pi-coding-agent`), or say where it is in `PiAgent.command`."
+    fix = "Install it (`npm install -g @earendil-works/pi-coding-agent`), or say where it is in `PiAgent.command`."
 
     def __init__(self, command: Sequence[str] = ("pi",), env: Mapping[str, str] | None = None) -> None:
         self._command = list(command) or ["pi"]

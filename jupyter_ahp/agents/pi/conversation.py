@@ -64,6 +64,8 @@ class PiConversation(Conversation):
         self._prompt: Prompt | None = None
         self._report: Report | None = None
         self._sent = False
+        self._taken = False
+        """pi has said that it begins with what it was sent: an abort ends that."""
         self._over: asyncio.Future[None] | None = None
         self._busy = False
         """pi is about to go on by itself, though its run has ended."""
@@ -130,7 +132,8 @@ class PiConversation(Conversation):
     async def _running(self) -> Line:
         """pi, started again if it has ended. Raises `TurnFailed`."""
         if self._resting is not None:
-            await self._resting
+            await asyncio.shield(self._resting)  # a stop meanwhile ends this turn alone
+            self._resting = None
         if self._line is None or not self._line.alive:
             if self._line is not None:
                 await self._line.close()
@@ -158,15 +161,19 @@ class PiConversation(Conversation):
         if line is not None:
             self._resting = asyncio.create_task(line.close())
 
+    async def _hang_up(self) -> None:
+        """End pi; the next turn starts it on the same session."""
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
+
     async def close(self) -> None:
         self._awake()
         if self._resting is not None:
             await self._resting
         for task in tuple(self._tasks):
             task.cancel()
-        line, self._line = self._line, None
-        if line is not None:
-            await line.close()
+        await self._hang_up()
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._awake()
@@ -175,20 +182,21 @@ class PiConversation(Conversation):
     async def send(self, prompt: Prompt, sink: TurnSink) -> None:
         self._awake()
         self._prompt, self._report = prompt, Report(sink)
-        self._sent, self._busy = False, False
+        self._sent, self._taken, self._busy = False, False, False
         self._steered.clear()
         self._over = asyncio.get_running_loop().create_future()
         try:
             line = await self._running()
-            if self._lost:
+            knows_nothing, self._lost = self._lost, False
+            if knows_nothing and prompt.history:  # pi writes none before its first answer is whole
                 sink.notice("pi's own record of this chat is gone, so pi does not know what was said before.")
-                self._lost = False
             await self._settings(line, prompt)
-            text, images = await self._words(line, prompt)
+            text, images = await self._words(line, prompt, anew=knows_nothing)
             self._before = self._leaf
             self._sent = True
             moves = self._moves
             await line.ask("prompt", message=text, images=images, patience=_PROMPT)
+            self._taken = True
             if not await self._is_idle(line, moves):
                 await self._over
             if self._report.error is not None:
@@ -198,7 +206,13 @@ class PiConversation(Conversation):
         except Ended as error:
             raise died(str(error)) from error
         except TimeoutError as error:
-            raise TurnFailed("stalled", "pi does not answer. Stop the chat's turn and send again.") from error
+            await self._hang_up()  # what it does from now on is no turn's
+            words = "pi does not answer, so it was ended. Send the message again."
+            raise TurnFailed("stalled", words, resumable=True) from error
+        except asyncio.CancelledError:
+            if self._sent:  # nor is what it does behind a stop that it has not taken in (B2)
+                await self._hang_up()
+            raise
         finally:
             if self._leaf:
                 sink.resume_point(self._leaf)
@@ -218,11 +232,12 @@ class PiConversation(Conversation):
             await line.ask("set_thinking_level", level=thinking)
             self._thinking = thinking
 
-    async def _words(self, line: Line, prompt: Prompt) -> tuple[str, list[Json]]:
-        """What pi is sent. A turn that failed before anything was answered is said again in its place."""
-        if prompt.resumed and any(part["kind"] != "error" for part in prompt.so_far):
+    async def _words(self, line: Line, prompt: Prompt, *, anew: bool) -> tuple[str, list[Json]]:
+        """What pi is sent. A turn that failed before anything was answered is said again in its place, and one that pi
+        does not know (`anew`) is said again in any case."""
+        if prompt.resumed and not anew and any(part["kind"] != "error" for part in prompt.so_far):
             return GO_ON, []
-        if prompt.resumed and self._before:
+        if prompt.resumed and not anew and self._before:
             await self._command(line, f"{TITLE}-at {self._before}")
         return prompt_of(prompt.text, prompt.blocks, prompt.prefaces.get(prompt.turn_id))
 
@@ -240,14 +255,16 @@ class PiConversation(Conversation):
             if await self._is_idle(line, self._moves) and over is not None and not over.done():
                 over.set_result(None)
         except (Declined, TimeoutError) as error:
-            log.warning("pi does not say whether it goes on: %s", error)
+            if over is not None and not over.done():  # or the turn would never end
+                over.set_exception(error)
+                over.exception()
         except Ended:
             log.debug("pi ended, which its turn is told by its line")
 
     async def stop(self, running: asyncio.Task[None]) -> None:
         line = self._line
-        if not self._sent or line is None or not line.alive:
-            running.cancel()
+        if not self._taken or line is None or not line.alive:
+            running.cancel()  # an abort ends nothing that has not begun
             return
         with contextlib.suppress(
             Declined, Ended

@@ -29,7 +29,5 @@ def failed(said: str) -> TurnFailed:
 def died(how: str) -> TurnFailed:
     """For a pi that ended in the middle of a turn."""
     first, _, rest = how.partition("\n")
-    words = (
-        f"{first} What it wrote is kept. Send the message again: pi starts anew and remembers what was said."
-    )
+    words = f"{first} What it wrote is kept. Try again: pi starts anew, with what it had written down of this chat."
     return TurnFailed("agentEnded", words, resumable=True, details=rest or None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,7 @@ async def test_without_the_package_it_says_what_to_install(
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("terminal", "python login` in a terminal of this machine."),
+        ("terminal", f"{Path(sys.executable).name} login` in a terminal of this machine."),
         ("agent", "Log in: Say `puppet login` first."),
         ("env", "A key: set `PUPPET_KEY` in the server's environment, then restart it."),
     ],

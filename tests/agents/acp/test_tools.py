@@ -7,12 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from acp import RequestError
 
 from jupyter_ahp.agents.acp.bridge import Bridge
+from jupyter_ahp.agents.acp.callbacks import Callbacks
 from jupyter_ahp.agents.acp.calls import Place
 from jupyter_ahp.agents.acp.terminals import Terminals
 from jupyter_ahp.agents.acp.turn import Turn
@@ -233,3 +238,34 @@ def test_the_program_needs_nothing_but_python() -> None:
     )
     assert done.returncode == 1
     assert "tools cannot be reached" in done.stderr
+
+
+async def test_a_command_that_prints_without_end_leaves_the_event_loop_to_others(tmp_path: Path) -> None:
+    terminals = Terminals(lambda terminal_id: None)
+    job = terminals.job(await terminals.start("yes", (), {}, str(tmp_path), None))
+    took, take = 0, job._took
+
+    def taken(said: bytes) -> None:
+        nonlocal took
+        took += 1
+        take(said)
+
+    job._took = taken  # type: ignore[method-assign]
+    await until(lambda: took, 20)
+    before = took
+    time.sleep(0.2)  # noqa: ASYNC251 the loop has something else to do, and the command goes on
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert took - before <= 3
+    await terminals.close()
+
+
+async def test_what_is_no_ordinary_file_holds_no_thread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    callbacks = Callbacks(Mock(), [str(tmp_path)], Terminals(lambda terminal_id: None))
+    given = {"sessionId": "s", "path": str(tmp_path / "pipe")}
+    for method, more in (("read", {}), ("write", {"content": "x"})):
+        with pytest.raises(RequestError) as refused:
+            async with asyncio.timeout(10):
+                await callbacks.handle(f"fs/{method}_text_file", {**given, **more}, False)
+        assert "no ordinary file" in str(refused.value.data)

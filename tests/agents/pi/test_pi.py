@@ -13,11 +13,22 @@ import pytest
 from jupyter_ahp.agents.pi import PiAgent, conversation
 from tests.agents.pi.room import GENERATIONS, SESSION, Room
 from tests.host.harness import answer_of, message, until
+from tests.mock_model import MockModel
 
 BOTH = pytest.mark.parametrize("agent", GENERATIONS, indirect=True)
 LONG = "!!chunks 60 0.05"
 WRITE = '!!tool write {"path": "made.txt", "content": "hello"}\n!!text written'
 SLEEP = '!!tool bash {"command": "echo begun; sleep 30"}\n!!text slept'
+SLOW = """
+import * as fs from "node:fs";
+export default function (pi: any): void {
+  pi.on("before_agent_start", async () => {
+    if (!fs.existsSync("slow")) return;
+    fs.rmSync("slow");
+    while (!fs.existsSync("go")) await new Promise(done => setTimeout(done, 50));
+  });
+}
+"""
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -300,6 +311,35 @@ async def test_a_pi_that_is_killed_ends_its_turn_and_the_next_goes_on(room: Room
 
     await room.say("two\n!!text second")
     assert "first" in [text for _, text in room.told()]
+
+
+@BOTH
+async def test_B2_what_is_stopped_before_pi_has_begun_with_it_is_never_run(
+    agent: PiAgent, model: MockModel, tmp_path: Path, room: Room
+) -> None:
+    extensions = tmp_path / "pi" / "extensions"
+    extensions.mkdir()
+    (extensions / "slow.ts").write_text(SLOW)
+    (room.work / "slow").touch()
+    turn = await room.begin("zebra\n!!text never")
+    await until(lambda: not (room.work / "slow").exists(), 60)  # pi holds it, and its run has not begun
+    await room.stop(turn)
+    assert answer_of(await room.say("new\n!!text fresh")) == "fresh"
+    (room.work / "go").touch()
+    assert answer_of(await room.say("next\n!!text fresher")) == "fresher"
+    assert "zebra" not in str([request.texts for request in model.requests])
+
+
+@BOTH
+async def test_a_pi_that_is_killed_in_its_first_answer_is_told_the_message_again(room: Room) -> None:
+    turn = await room.begin(f"one\n{LONG}")
+    await room.part("markdown")
+    for pid in children():
+        os.kill(pid, signal.SIGKILL)
+    await room.over()
+    await room.client.do(room.chat, "chat/turnResume", turnId=turn)
+    assert (await room.over())["state"] == "complete"
+    assert [role for role, text in room.told() if text.startswith("one")] == ["user"]
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,10 @@ class Spec:
     def described(self) -> str:
         """What it is, for people, as it is written down."""
         what = " ".join(self.command) if self.command else self.url
-        return f"{what} (with {', '.join(self.extra)})" if self.extra else what
+        extra = ", ".join(
+            f"{name}={value}" if _VARIABLE.search(value) else name for name, value in self.extra.items()
+        )
+        return f"{what} (with {extra})" if extra else what
 
 
 def parse(servers: object, *, where: str, trusted: bool = True) -> tuple[list[Spec], list[str]]:

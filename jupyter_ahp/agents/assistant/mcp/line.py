@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 
 from jupyter_ahp._version import __version__
 from jupyter_ahp.agents.assistant.mcp.config import BadServer, Spec, expanded
-from jupyter_ahp.agents.processes import Child, NotStarted, environment
+from jupyter_ahp.agents.processes import SERVERS_OWN, Child, NotStarted, environment
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ class Line:
         self.spec = spec
         self.tools: Sequence[types.Tool] = ()
         self._directories = directories
-        self._environ = environ
+        # Nobody's server has the credentials of this one, whatever a directory's `${…}` asks for.
+        self._environ = {name: value for name, value in environ.items() if name not in SERVERS_OWN}
         self._child: Child | None = None
         self._lost = False
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()

@@ -49,7 +49,8 @@ class Servers:
     async def tools(self, prompt: Prompt, sink: TurnSink) -> list[Tool]:
         """What they bring to a turn, with those started that may be. Asks, once for each; raises `TurnOver`."""
         specs = await self._specs(sink)
-        allowed = [spec for spec in specs if spec.key in await self._allowed(specs, prompt, sink)]
+        may = await self._allowed(specs, prompt, sink)
+        allowed = [spec for spec in specs if spec.key in may]
         await self._end([key for key in self._lines if key not in {spec.key for spec in allowed}])
         if not allowed or not await self._is_installed(sink):
             return []
