@@ -251,7 +251,7 @@ async def test_a_command_that_prints_without_end_leaves_the_event_loop_to_others
         take(said)
 
     job._took = taken  # type: ignore[method-assign]
-    await until(lambda: took, 20)
+    await until(lambda: took > 0, 20)
     before = took
     time.sleep(0.2)  # noqa: ASYNC251 the loop has something else to do, and the command goes on
     await asyncio.sleep(0)

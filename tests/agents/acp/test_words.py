@@ -11,7 +11,7 @@ from acp.schema import PromptCapabilities, TextContentBlock
 from jupyter_ahp.agents.acp import Server
 from jupyter_ahp.agents.acp.content import blocks_of
 from jupyter_ahp.agents.acp.words import of_error, told_by
-from jupyter_ahp.agents.base import Prompt
+from jupyter_ahp.agents.base import Json, Prompt
 
 BUSY = '{"error": {"message": "Slow down", "code": 429}}'
 
@@ -46,7 +46,10 @@ def test_an_error_is_said_in_words(code: int, message: str, data: Any, told: str
 
 
 def test_a_turn_that_goes_on_is_said_again_to_an_agent_that_has_lost_it() -> None:
-    so_far = [{"kind": "markdown", "id": "p1", "content": "One, tw"}, {"kind": "error", "error": {}}]
+    so_far: list[Json] = [
+        {"kind": "markdown", "id": "p1", "content": "One, tw"},
+        {"kind": "error", "error": {}},
+    ]
     prompt = Prompt("t1", "Count to ten", so_far=so_far)
     [again], _ = blocks_of(prompt, PromptCapabilities(), begins=True)
     assert isinstance(again, TextContentBlock)
