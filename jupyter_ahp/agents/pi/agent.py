@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -52,7 +53,8 @@ class PiAgent(Agent):
     def __init__(self, command: Sequence[str] = ("pi",), env: Mapping[str, str] | None = None) -> None:
         self._command = list(command) or ["pi"]
         self._env = dict(env or {})
-        self.deaths = Deaths()
+        self.deaths: defaultdict[str, Deaths] = defaultdict(Deaths)
+        """By chat."""
         self._models: list[Model] = []
         self._commands: dict[str | None, list[Command]] = {}
         self._learning: set[asyncio.Task[None]] = set()
@@ -115,9 +117,9 @@ class PiAgent(Agent):
         home = env.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi", "agent")
         return Path(home).expanduser() / "sessions"
 
-    def check_deaths(self) -> None:
-        """Raises `TurnFailed` when pi has died too often lately to be started again at once."""
-        if wait := self.deaths.wait:
+    def check_deaths(self, chat: str) -> None:
+        """Raises `TurnFailed` when the chat's pi has died too often lately to be started again at once."""
+        if wait := self.deaths[chat].wait:
             words = f"pi has ended several times in a minute. Look into the server's log, and try again in {wait:.0f} s."
             raise TurnFailed("agentEnded", words, resumable=True)
 

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_ahp.agents.base import (
@@ -63,6 +64,10 @@ class PiConversation(Conversation):
         """The one behind which the last turn began."""
         self._prompt: Prompt | None = None
         self._report: Report | None = None
+        self._used = False
+        """pi was sent something since it began or went on."""
+        self._failed = ""
+        """What our extension could not do, in its words."""
         self._sent = False
         self._taken = False
         """pi has said that it begins with what it was sent: an abort ends that."""
@@ -91,7 +96,7 @@ class PiConversation(Conversation):
         self._lost = self._file is not None and not goes_on
         argv = self._agent.argv(["--session", self._file] if goes_on and self._file else [])
         cwd = start.directories[0] if start.directories else None
-        self._agent.check_deaths()
+        self._agent.check_deaths(start.chat)
         try:
             line = self._line = await Line.open(
                 argv, cwd=cwd, env=self._agent.environment(), heard=self._heard
@@ -108,7 +113,7 @@ class PiConversation(Conversation):
         except NotStarted as error:
             raise TurnFailed("notStarted", f"{error} {self._agent.fix}") from error
         except (Declined, Ended, TimeoutError) as error:
-            self._agent.deaths.note()
+            self._agent.deaths[start.chat].note()
             first, _, rest = (str(error) or "It did not answer.").partition("\n")
             raise TurnFailed(
                 "notStarted", f"pi could not be started. {first}", resumable=True, details=rest or None
@@ -124,10 +129,12 @@ class PiConversation(Conversation):
         else:
             await line.ask("clone", patience=_START)
 
-    @staticmethod
-    async def _command(line: Line, command: str) -> None:
-        """Have our extension do something: it has when this returns."""
+    async def _command(self, line: Line, command: str) -> None:
+        """Have our extension do something: it has when this returns. Raises as `Line.ask`."""
+        self._failed = ""
         await line.ask("prompt", message=f"/{command}", patience=_START)
+        if self._failed:
+            raise Declined(f"It could not go to that point of its session: {self._failed}")
 
     async def _running(self) -> Line:
         """pi, started again if it has ended. Raises `TurnFailed`."""
@@ -137,15 +144,9 @@ class PiConversation(Conversation):
         if self._line is None or not self._line.alive:
             if self._line is not None:
                 await self._line.close()
-                self._agent.deaths.note()
-            self._start = Start(
-                session_id=self._start.session_id,
-                chat=self._start.chat,
-                directories=self._start.directories,
-                config=self._start.config,
-                memory=self._file,
-                host=self._start.host,
-            )
+                self._agent.deaths[self._start.chat].note()
+            at = None if self._used else self._start.at  # nothing came behind it yet
+            self._start = replace(self._start, memory=self._file, at=at, fork=False)
             await self.open()
         assert self._line is not None
         return self._line
@@ -193,7 +194,7 @@ class PiConversation(Conversation):
             await self._settings(line, prompt)
             text, images = await self._words(line, prompt, anew=knows_nothing)
             self._before = self._leaf
-            self._sent = True
+            self._sent = self._used = True
             moves = self._moves
             await line.ask("prompt", message=text, images=images, patience=_PROMPT)
             self._taken = True
@@ -266,9 +267,8 @@ class PiConversation(Conversation):
         if not self._taken or line is None or not line.alive:
             running.cancel()  # an abort ends nothing that has not begun
             return
-        with contextlib.suppress(
-            Declined, Ended
-        ):  # 0.73 has no such request: what it holds stays in its session
+        # 0.73 has no such request: what its queue holds stays in its session.
+        with contextlib.suppress(Declined, Ended):
             await line.ask("clear_queue")
         with contextlib.suppress(Ended):
             await line.ask("abort")
@@ -351,6 +351,8 @@ class PiConversation(Conversation):
         method = request.get("method")
         if method == "setStatus" and request.get("statusKey") == f"{TITLE}.leaf":
             self._leaf = request.get("statusText") or None
+        elif method == "setStatus" and request.get("statusKey") == f"{TITLE}.failed":
+            self._failed = request.get("statusText") or ""
         elif method == "input" and request.get("title") == TITLE:
             self._own(self._reply(request, self._ours(json.loads(request["placeholder"]))))
         elif method in dialogs.KINDS:

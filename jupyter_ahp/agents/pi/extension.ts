@@ -69,15 +69,23 @@ export default function (pi: any): void {
   pi.registerCommand(`${TITLE}-at`, {
     description: 'Go on at a point of this session',
     handler: async (point: string, ctx: any) => {
-      await ctx.navigateTree(point.trim(), { summarize: false });
-      say(ctx, 'leaf', ctx.sessionManager.getLeafId());
+      try {
+        await ctx.navigateTree(point.trim(), { summarize: false });
+        say(ctx, 'leaf', ctx.sessionManager.getLeafId());
+      } catch (error) {
+        say(ctx, 'failed', String(error));
+      }
     }
   });
 
   pi.registerCommand(`${TITLE}-fork`, {
     description: 'Go on in a copy of this session, up to a point of it',
     handler: async (point: string, ctx: any) => {
-      await ctx.fork(point.trim(), { position: 'at' });
+      try {
+        await ctx.fork(point.trim(), { position: 'at' });
+      } catch (error) {
+        say(ctx, 'failed', String(error));
+      }
     }
   });
 }

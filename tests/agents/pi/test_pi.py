@@ -6,10 +6,12 @@ import asyncio
 import base64
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from jupyter_ahp.agents.base import TurnFailed
 from jupyter_ahp.agents.pi import PiAgent, conversation
 from tests.agents.pi.room import GENERATIONS, SESSION, Room
 from tests.host.harness import answer_of, message, until
@@ -291,6 +293,15 @@ async def test_X3_a_rewind_of_everything_begins_anew(room: Room) -> None:
 
 
 # ── what dies, and what goes wrong ───────────────────────────────────────────────────────────────────────────────
+async def test_X1_a_rewind_that_pi_cannot_make_is_said(room: Room, agent: PiAgent) -> None:
+    await room.say("one\n!!text first")
+    line = room.host.sessions["s"].chats[room.chat].turns.line.conversation
+    assert isinstance(line, conversation.PiConversation)
+    start = replace(line._start, memory=line.memory, at="nowhere")
+    with pytest.raises(TurnFailed, match="could not go to that point"):
+        await agent.open(start)
+
+
 @BOTH
 async def test_a_restarted_host_goes_on_with_what_pi_remembers(room: Room) -> None:
     await room.say("one\n!!text first")
