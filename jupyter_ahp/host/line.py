@@ -178,8 +178,8 @@ class Line:
             log.error(
                 "The agent of %s does not end; the next turn begins a conversation anew", self._chat.uri
             )
-            if self.conversation is conversation:
-                self.gone()
+            if self.conversation is conversation and (gone := self.gone()) is not None:
+                await self.hang_up(gone)  # what it holds, such as a program, goes all the same
 
     async def stop_adopted(self, stop: Callable[[], Awaitable[None]]) -> None:
         """Have whoever runs the chat's turn elsewhere end it."""

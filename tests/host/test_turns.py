@@ -562,10 +562,16 @@ async def test_an_agent_that_never_ends_is_left_behind(
             except asyncio.CancelledError:
                 continue
 
+    async def close() -> None:
+        closed.append(len(agent.lines))
+
+    closed: list[int] = []
     agent.play = immortal
+    agent.on_close = close
     turn = await client.start(chat, "go")
     await until(lambda: kept)
     await client.do(chat, "chat/turnCancelled", turnId=turn, duration=1)
+    await until(lambda: closed == [1])  # what it holds goes all the same
 
     agent.play = Scripted().play
     ended = await client.say(chat, "next")
