@@ -128,7 +128,7 @@ def test_whether_a_file_is_in_a_directory(tmp_path: Path, name: str, within: boo
     assert edits_within(call, [(tmp_path / "work").as_uri()]) is within
     assert not edits_within({}, [tmp_path.as_uri()]), "not known to edit files only"
     assert not edits_within(
-        {"edits": {"items": [{"after": {"uri": "vscode-remote://x/work/a"}}]}}, ["file:///"]
+        {"edits": {"items": [{"after": {"uri": "vscode-remote://x/project/a"}}]}}, ["file:///"]
     )
 
 

@@ -27,7 +27,7 @@ function file(path: string, start = 0, end = start + 1): CompletionItem {
     rangeEnd: end,
     attachment: {
       type: 'resource',
-      uri: `file:///work/${path}`,
+      uri: `file:///project/${path}`,
       label: path.replace(/.*\/(?=.)/, ''),
       displayKind: path.endsWith('/') ? 'directory' : 'document',
       _meta: { 'jupyter-ahp.path': path }
